@@ -1,0 +1,7 @@
+/** Tensors in {@code .npy} and {@code .safetensors} files, memory-mapped. */
+module dev.foldmax.io {
+  requires transitive dev.foldmax;
+  requires static org.jspecify;
+
+  exports dev.foldmax.io;
+}
