@@ -1,5 +1,7 @@
 package dev.foldmax.cli;
 
+import java.lang.module.ModuleDescriptor;
+import java.util.Optional;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.IVersionProvider;
@@ -32,10 +34,9 @@ public final class Main implements Runnable {
   static final class Version implements IVersionProvider {
     @Override
     public String[] getVersion() {
+      ModuleDescriptor module = Main.class.getModule().getDescriptor();
       String version =
-          Main.class.getModule().getDescriptor() instanceof java.lang.module.ModuleDescriptor module
-              ? module.rawVersion().orElse("(unknown version)")
-              : "(unknown version)";
+          Optional.ofNullable(module).flatMap(ModuleDescriptor::rawVersion).orElse("(unreleased)");
       return new String[] {"foldmax " + version};
     }
   }
