@@ -1,9 +1,10 @@
 /** Online softmax and exact attention. */
 module dev.foldmax {
   requires static jdk.incubator.vector;
-  requires static org.jspecify;
+  requires static transitive org.jspecify;
 
   exports dev.foldmax;
+  exports dev.foldmax.spi;
 
   uses dev.foldmax.BackendProvider;
 }

@@ -1,0 +1,247 @@
+package dev.foldmax;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Executor;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Where the work is done: the verbs of this library.
+ *
+ * <p>Every verb writes into tensors that the caller gives. Outputs must not overlap inputs or one
+ * another, unless a verb says that it works in place; an output must not be broadcast (stride 0).
+ * Inputs and outputs may have any strides, lie on or off the heap, and differ in type as long as
+ * each is floating (indices: I32 or I64). Arithmetic is in float32, or in float64 where an input is
+ * F64; results are rounded once to the output's type.
+ *
+ * <p>A row's bits depend on that row alone, not on the other rows of the call, the threads or the
+ * order in which tasks finish. NaN in a row makes that row NaN and no other.
+ *
+ * <p>Backends are safe for use by several threads at once; calls are independent and block until
+ * their result is complete. A call whose thread is interrupted stops between two tasks with a
+ * {@link java.util.concurrent.CancellationException}, leaving the interrupt flag set and the output
+ * unspecified. Wrong arguments are {@link IllegalArgumentException}s that name the argument, its
+ * shape and what was expected, thrown before anything is written. A verb after {@link #close} is an
+ * {@link IllegalStateException}.
+ */
+public interface Backend extends AutoCloseable {
+  /**
+   * The fastest backend of this machine: a GPU if a provider offers one, with the CPU for what it
+   * declines; else the CPU on all cores; else, without the module {@code jdk.incubator.vector}, the
+   * reference, with a warning to the system logger.
+   */
+  static Backend best() {
+    return Backends.best();
+  }
+
+  /** The CPU backend on as many threads as the machine has cores. */
+  static Backend cpu() {
+    return cpu(Runtime.getRuntime().availableProcessors());
+  }
+
+  /**
+   * The CPU backend on the Vector API. The calling thread is one of the threads; the others are
+   * daemons of the backend that end at {@link #close}.
+   *
+   * @param threads at least 1
+   * @throws BackendUnavailableException if the JVM was started without {@code --add-modules
+   *     jdk.incubator.vector}
+   */
+  static Backend cpu(int threads) {
+    return Backends.cpu(threads);
+  }
+
+  /**
+   * The CPU backend on the caller's threads.
+   *
+   * @param executor runs the tasks beside the calling thread; never shut down by the backend
+   * @param parallelism how many threads work at once, the calling one included; at least 1
+   * @throws BackendUnavailableException as {@link #cpu(int)}
+   */
+  static Backend cpu(Executor executor, int parallelism) {
+    return Backends.cpu(executor, parallelism);
+  }
+
+  /**
+   * A CUDA device; needs the module foldmax-cuda.
+   *
+   * @param device its number, from 0
+   * @throws BackendUnavailableException if there is no such module, driver or device
+   */
+  static Backend cuda(int device) {
+    return Backends.provided("cuda", device);
+  }
+
+  /** Scalar, float64 throughout, obvious, slow: what the others are compared with. */
+  static Backend reference() {
+    return Backends.reference();
+  }
+
+  /** The backend's name: {@code reference}, {@code cpu}, {@code cuda}. */
+  String name();
+
+  /** What it runs on, in words: vector width and threads, or the device. */
+  String description();
+
+  /**
+   * Softmax of each row along the last dimension. A row of -inf alone gives zeros; a row with a NaN
+   * or a +inf gives NaN.
+   *
+   * @param x floating, of any shape with at least one dimension
+   * @param out floating, of the same shape; may be {@code x} itself
+   */
+  void softmax(Tensor x, Tensor out);
+
+  /**
+   * The logarithm of the softmax, {@code x - logSumExp(x)}, without the loss of going through the
+   * softmax. A row of -inf alone gives -inf.
+   *
+   * @param x floating, of any shape with at least one dimension
+   * @param out floating, of the same shape; may be {@code x} itself
+   */
+  void logSoftmax(Tensor x, Tensor out);
+
+  /**
+   * The natural logarithm of the sum of exponentials of each row, in one pass. A row of -inf alone,
+   * or of length 0, gives -inf.
+   *
+   * @param x floating, of any shape with at least one dimension
+   * @param out floating, of the shape of {@code x} without the last dimension
+   */
+  void logSumExp(Tensor x, Tensor out);
+
+  /**
+   * The k largest of each row, largest first, with their softmax probabilities over the whole row,
+   * in the same pass as the sum (Milakov and Gimelshein, arXiv 1805.02867, section 4). Ties go to
+   * the lower index. NaN counts as larger than every number, and makes all probabilities of its row
+   * NaN.
+   *
+   * @param x floating, of shape (..., n)
+   * @param values floating, of shape (..., k) with k at most n
+   * @param indices I32 or I64, of the same shape
+   * @param probabilities floating, of the same shape, or null
+   */
+  void topK(Tensor x, Tensor values, Tensor indices, @Nullable Tensor probabilities);
+
+  /**
+   * Draws one index from the softmax of each row; see {@link Sampling}. A row with a NaN or a +inf,
+   * or without any logit above -inf, has no distribution and gives -1.
+   *
+   * @param logits floating, of shape (..., n)
+   * @param indices I32 or I64, of the shape of {@code logits} without the last dimension
+   */
+  void sample(Tensor logits, Sampling sampling, Tensor indices);
+
+  /**
+   * Attention of queries over keys and values.
+   *
+   * @param q floating, (batch, query heads, queries, Dqk); dimensions may be left out as those of
+   *     the keys; for packed queries (see {@link KeyValues#queryOffsets}) (query heads, total,
+   *     Dqk). The number of query heads is a multiple of the key heads: query head h reads key head
+   *     {@code h / (query heads / key heads)}
+   * @param out floating, of the shape of q with Dv in place of Dqk; a query that sees no key gives
+   *     0. With packed queries, rows that belong to no sequence are left alone
+   * @param lse floating, of the shape of q without the last dimension, or null: the natural
+   *     logarithm of each query's sum of exponentials, sinks included; -inf where it sees no key
+   */
+  void attend(Tensor q, KeyValues keyValues, Attention attention, Tensor out, @Nullable Tensor lse);
+
+  /**
+   * Whether the verbs on rows (softmax to sample) serve tensors of this one's type; a backend that
+   * does not throws an {@link UnsupportedOperationException} with the reason.
+   */
+  default boolean servesRowsOf(Tensor x) {
+    return true;
+  }
+
+  /** What this machine offers: for each backend, by name, whether it can be opened and why not. */
+  static Map<String, Availability> availabilities() {
+    return Backends.availabilities();
+  }
+
+  /**
+   * Which kernel {@link #attend} would take, and why not the others.
+   *
+   * @throws IllegalArgumentException as {@link #attend} would
+   */
+  KernelChoice explain(Tensor q, KeyValues keyValues, Attention attention);
+
+  /**
+   * Merges attention results over disjoint sets of keys into the result over all of them: the
+   * finished partial (output, lse) is the state (lse, 1, output). A partial whose lse is -inf is
+   * ignored, whatever its output holds; one that is merged with such ones only keeps its bits.
+   *
+   * @param outputs at least one, floating, all of one shape (..., Dv)
+   * @param lses as many, floating, all of the shape of the outputs without the last dimension
+   * @param out floating, of the shape of an output; may be one of them
+   * @param lse floating, of the shape of an lse, or null; may be one of them
+   */
+  void merge(List<Tensor> outputs, List<Tensor> lses, Tensor out, @Nullable Tensor lse);
+
+  /** {@link #softmax(Tensor, Tensor)} into a new tensor of the type of {@code x}. */
+  default Tensor softmax(Tensor x) {
+    Tensor out = Tensor.allocate(x.dtype(), x.shape());
+    softmax(x, out);
+    return out;
+  }
+
+  /** {@link #logSoftmax(Tensor, Tensor)} into a new tensor of the type of {@code x}. */
+  default Tensor logSoftmax(Tensor x) {
+    Tensor out = Tensor.allocate(x.dtype(), x.shape());
+    logSoftmax(x, out);
+    return out;
+  }
+
+  /** {@link #logSumExp(Tensor, Tensor)} into a new tensor: F64 for F64 input, else F32. */
+  default Tensor logSumExp(Tensor x) {
+    Tensor out =
+        Tensor.allocate(
+            x.dtype() == DType.F64 ? DType.F64 : DType.F32, Backends.withoutLast("x", x));
+    logSumExp(x, out);
+    return out;
+  }
+
+  /** {@link #topK(Tensor, Tensor, Tensor, Tensor)} into new tensors. */
+  default TopK topK(Tensor x, int k) {
+    long[] shape = Arrays.copyOf(Backends.withoutLast("x", x), x.rank());
+    shape[x.rank() - 1] = k;
+    TopK result =
+        new TopK(
+            Tensor.allocate(x.dtype(), shape),
+            Tensor.allocate(DType.I64, shape),
+            Tensor.allocate(x.dtype() == DType.F64 ? DType.F64 : DType.F32, shape));
+    topK(x, result.values(), result.indices(), result.probabilities());
+    return result;
+  }
+
+  /** {@link #sample(Tensor, Sampling, Tensor)} into a new I64 tensor. */
+  default Tensor sample(Tensor logits, Sampling sampling) {
+    Tensor indices = Tensor.allocate(DType.I64, Backends.withoutLast("logits", logits));
+    sample(logits, sampling, indices);
+    return indices;
+  }
+
+  /**
+   * {@link #attend(Tensor, KeyValues, Attention, Tensor, Tensor)} into a new tensor of q's type.
+   */
+  default Tensor attend(Tensor q, KeyValues keyValues, Attention attention) {
+    if (q.rank() == 0) {
+      throw new IllegalArgumentException("q: expected (batch, heads, queries, dim), got " + q);
+    }
+    long[] shape = q.shape();
+    shape[shape.length - 1] = keyValues.values().shape(-1);
+    Tensor out = Tensor.allocate(q.dtype(), shape);
+    attend(q, keyValues, attention, out, null);
+    return out;
+  }
+
+  /** Attention over dense keys and values into a new tensor of q's type. */
+  default Tensor attend(Tensor q, Tensor k, Tensor v, Attention attention) {
+    return attend(q, KeyValues.dense(k, v), attention);
+  }
+
+  /** Releases threads and memory. Calls under way on other threads complete first. */
+  @Override
+  void close();
+}

@@ -1,0 +1,100 @@
+package dev.foldmax;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/** Several backends in order of preference: an attention goes to the first that serves it. */
+final class FallbackBackend implements Backend {
+  private final List<Backend> order;
+
+  FallbackBackend(List<Backend> order) {
+    this.order = List.copyOf(order);
+  }
+
+  @Override
+  public String name() {
+    return order.getFirst().name();
+  }
+
+  @Override
+  public String description() {
+    StringBuilder text = new StringBuilder(order.getFirst().description());
+    for (Backend next : order.subList(1, order.size())) {
+      text.append(", then ").append(next.name()).append(": ").append(next.description());
+    }
+    return text.toString();
+  }
+
+  private Backend firstFor(Tensor rows) {
+    for (Backend backend : order) {
+      if (backend.servesRowsOf(rows)) {
+        return backend;
+      }
+    }
+    return order.getLast();
+  }
+
+  @Override
+  public void softmax(Tensor x, Tensor out) {
+    firstFor(x).softmax(x, out);
+  }
+
+  @Override
+  public void logSoftmax(Tensor x, Tensor out) {
+    firstFor(x).logSoftmax(x, out);
+  }
+
+  @Override
+  public void logSumExp(Tensor x, Tensor out) {
+    firstFor(x).logSumExp(x, out);
+  }
+
+  @Override
+  public void topK(Tensor x, Tensor values, Tensor indices, @Nullable Tensor probabilities) {
+    firstFor(x).topK(x, values, indices, probabilities);
+  }
+
+  @Override
+  public void sample(Tensor logits, Sampling sampling, Tensor indices) {
+    firstFor(logits).sample(logits, sampling, indices);
+  }
+
+  @Override
+  public void attend(
+      Tensor q, KeyValues keyValues, Attention attention, Tensor out, @Nullable Tensor lse) {
+    for (Backend backend : order) {
+      if (backend.explain(q, keyValues, attention).isServed()) {
+        backend.attend(q, keyValues, attention, out, lse);
+        return;
+      }
+    }
+    throw new UnsupportedOperationException(
+        "no backend serves " + attention + " over " + keyValues);
+  }
+
+  @Override
+  public KernelChoice explain(Tensor q, KeyValues keyValues, Attention attention) {
+    List<KernelChoice.Declined> declined = new ArrayList<>();
+    for (Backend backend : order) {
+      KernelChoice choice = backend.explain(q, keyValues, attention);
+      declined.addAll(choice.declined());
+      if (choice.isServed()) {
+        return new KernelChoice(choice.kernel(), declined);
+      }
+    }
+    return new KernelChoice(null, declined);
+  }
+
+  @Override
+  public void merge(List<Tensor> outputs, List<Tensor> lses, Tensor out, @Nullable Tensor lse) {
+    order.getLast().merge(outputs, lses, out, lse);
+  }
+
+  @Override
+  public void close() {
+    for (Backend backend : order) {
+      backend.close();
+    }
+  }
+}

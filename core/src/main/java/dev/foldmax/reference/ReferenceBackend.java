@@ -1,0 +1,419 @@
+package dev.foldmax.reference;
+
+import dev.foldmax.Attention;
+import dev.foldmax.Backend;
+import dev.foldmax.KernelChoice;
+import dev.foldmax.KeyValues;
+import dev.foldmax.Mask;
+import dev.foldmax.Sampling;
+import dev.foldmax.ScoreFunction;
+import dev.foldmax.ScoreTile;
+import dev.foldmax.Sequence;
+import dev.foldmax.Tensor;
+import dev.foldmax.spi.AttentionCall;
+import dev.foldmax.spi.Rows;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.CancellationException;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+
+/** See {@link Backend#reference()}. */
+public final class ReferenceBackend implements Backend {
+  private volatile boolean closed;
+
+  @Override
+  public String name() {
+    return "reference";
+  }
+
+  @Override
+  public String description() {
+    return "float64, scalar, one thread";
+  }
+
+  @Override
+  public void softmax(Tensor x, Tensor out) {
+    checkOpen();
+    Rows.checkMap(x, out);
+    for (long r = 0; r < Rows.count(x); r++) {
+      double[] row = row(x, r);
+      double lse = logSumExp(row);
+      for (int i = 0; i < row.length; i++) {
+        row[i] = row[i] == Double.NEGATIVE_INFINITY ? weightOfNothing(lse) : Math.exp(row[i] - lse);
+      }
+      write(row, out, r);
+    }
+  }
+
+  @Override
+  public void logSoftmax(Tensor x, Tensor out) {
+    checkOpen();
+    Rows.checkMap(x, out);
+    for (long r = 0; r < Rows.count(x); r++) {
+      double[] row = row(x, r);
+      double lse = logSumExp(row);
+      for (int i = 0; i < row.length; i++) {
+        row[i] = row[i] == Double.NEGATIVE_INFINITY ? row[i] + weightOfNothing(lse) : row[i] - lse;
+      }
+      write(row, out, r);
+    }
+  }
+
+  /** 0, unless its row is NaN altogether. */
+  private static double weightOfNothing(double lse) {
+    return Double.isNaN(lse) ? lse : 0;
+  }
+
+  @Override
+  public void logSumExp(Tensor x, Tensor out) {
+    checkOpen();
+    Rows.checkReduction(x, out);
+    for (long r = 0; r < Rows.count(x); r++) {
+      out.setAt(Rows.elementOffset(out, r), logSumExp(row(x, r)));
+    }
+  }
+
+  @Override
+  public void topK(Tensor x, Tensor values, Tensor indices, @Nullable Tensor probabilities) {
+    checkOpen();
+    Rows.checkTopK(x, values, indices, probabilities);
+    for (long r = 0; r < Rows.count(x); r++) {
+      double[] row = row(x, r);
+      double lse = logSumExp(row);
+      int[] order = descending(row);
+      for (int i = 0; i < values.shape(-1); i++) {
+        double value = row[order[i]];
+        values.setAt(Rows.offset(values, r) + i * values.stride(-1), value);
+        indices.setLongAt(Rows.offset(indices, r) + i * indices.stride(-1), order[i]);
+        if (probabilities != null) {
+          double p =
+              value == Double.NEGATIVE_INFINITY ? weightOfNothing(lse) : Math.exp(value - lse);
+          probabilities.setAt(Rows.offset(probabilities, r) + i * probabilities.stride(-1), p);
+        }
+      }
+    }
+  }
+
+  /** The indices of a row, largest element first, NaN before all, ties by index. */
+  private static int[] descending(double[] row) {
+    return IntStream.range(0, row.length)
+        .boxed()
+        .sorted(
+            Comparator.comparing((Integer i) -> !Double.isNaN(row[i]))
+                .thenComparingDouble(i -> Double.isNaN(row[i]) ? 0 : 0.0 - row[i]))
+        .mapToInt(Integer::intValue)
+        .toArray();
+  }
+
+  @Override
+  public void sample(Tensor logits, Sampling sampling, Tensor indices) {
+    checkOpen();
+    Rows.checkSample(logits, indices);
+    for (long r = 0; r < Rows.count(logits); r++) {
+      indices.setLongAt(
+          Rows.elementOffset(indices, r), draw(row(logits, r), sampling, sampling.firstRow() + r));
+    }
+  }
+
+  private static long draw(double[] row, Sampling sampling, long number) {
+    double max = Double.NEGATIVE_INFINITY;
+    for (double x : row) {
+      if (Double.isNaN(x) || x == Double.POSITIVE_INFINITY) {
+        return -1;
+      }
+      max = Math.max(max, x);
+    }
+    if (max == Double.NEGATIVE_INFINITY) {
+      return -1;
+    }
+    int[] order = descending(row);
+    if (sampling.temperature() == 0) {
+      return order[0];
+    }
+    double[] scaled = new double[row.length];
+    for (int i = 0; i < row.length; i++) {
+      scaled[i] = (row[i] - max) / sampling.temperature();
+    }
+    int kept = row.length;
+    if (sampling.topK() > 0) {
+      kept = (int) Math.min(kept, sampling.topK());
+    }
+    if (sampling.topP() < 1) {
+      kept = nucleus(scaled, order, kept, sampling.topP());
+    }
+    double least = Math.log(sampling.minP());
+    long stream = Sampling.stream(sampling.seed(), number);
+    double best = Double.NEGATIVE_INFINITY;
+    long winner = -1;
+    for (int i = 0; i < kept; i++) {
+      double score = scaled[order[i]];
+      if (score < least || score == Double.NEGATIVE_INFINITY) {
+        break;
+      }
+      double exponential = -Math.log1p(-Sampling.uniform(stream, order[i]));
+      double key = score - Math.log(exponential);
+      if (key > best || (key == best && order[i] < winner)) {
+        best = key;
+        winner = order[i];
+      }
+    }
+    return winner;
+  }
+
+  /** How many of the first {@code kept} in order it takes to reach a share p of their sum. */
+  private static int nucleus(double[] scaled, int[] order, int kept, double p) {
+    double sum = 0;
+    for (int i = 0; i < kept; i++) {
+      sum += Math.exp(scaled[order[i]]);
+    }
+    double reached = 0;
+    for (int i = 0; i < kept; i++) {
+      reached += Math.exp(scaled[order[i]]);
+      if (reached >= p * sum) {
+        return i + 1;
+      }
+    }
+    return kept;
+  }
+
+  @Override
+  public void attend(
+      Tensor q, KeyValues keyValues, Attention attention, Tensor out, @Nullable Tensor lse) {
+    checkOpen();
+    AttentionCall call = AttentionCall.of(q, keyValues, attention, out, lse);
+    for (int b = 0; b < call.batch(); b++) {
+      for (int head = 0; head < call.queryHeads(); head++) {
+        for (long i = 0; i < call.sequence(b).queries(); i++) {
+          if (Thread.currentThread().isInterrupted()) {
+            throw new CancellationException("interrupted");
+          }
+          attendRow(call, b, head, i);
+        }
+      }
+    }
+  }
+
+  private static void attendRow(AttentionCall call, int b, int head, long query) {
+    Sequence sequence = call.sequence(b);
+    double[] scores = scores(call, b, head, query);
+    double sink = call.sink(head);
+    double[] withSink = Arrays.copyOf(scores, scores.length + 1);
+    withSink[scores.length] = sink;
+    double lse = logSumExp(withSink);
+    double[] output = new double[call.valueDim()];
+    for (int j = 0; j < scores.length; j++) {
+      if (scores[j] == Double.NEGATIVE_INFINITY) {
+        continue;
+      }
+      double p = Math.exp(scores[j] - lse);
+      for (int d = 0; d < output.length; d++) {
+        output[d] += p * value(call, b, head, sequence.firstKey() + j, d);
+      }
+    }
+    long row = call.firstQueryRow(b) + query;
+    for (int d = 0; d < output.length; d++) {
+      call.out().set(Double.isNaN(lse) ? lse : output[d], call.queryBlock(b), head, row, d);
+    }
+    Tensor lseOut = call.lse();
+    if (lseOut != null) {
+      lseOut.set(lse, call.queryBlock(b), head, row);
+    }
+  }
+
+  /** A query's scores, natural, -inf where hidden; index 0 is the first key that is present. */
+  private static double[] scores(AttentionCall call, int b, int head, long query) {
+    Attention attention = call.attention();
+    Sequence sequence = call.sequence(b);
+    Mask mask = attention.mask();
+    double[] scores = new double[Math.toIntExact(sequence.endKey() - sequence.firstKey())];
+    for (int j = 0; j < scores.length; j++) {
+      long key = sequence.firstKey() + j;
+      double dot = 0;
+      for (int d = 0; d < call.keyDim(); d++) {
+        dot +=
+            call.q().get(call.queryBlock(b), head, call.firstQueryRow(b) + query, d)
+                * key(call, b, head, key, d);
+      }
+      double s = call.scale() * dot;
+      if (attention.softCap() > 0) {
+        s = attention.softCap() * Math.tanh(s / attention.softCap());
+      }
+      Tensor bias = attention.bias();
+      if (bias != null) {
+        s += bias.at(bias.broadcastOffset(b, head, query, j));
+      }
+      if (attention.alibiSlopes() != null) {
+        s -= call.alibiSlope(b, head) * Math.abs(query + call.alibiOffset(b) - key);
+      }
+      scores[j] = s;
+    }
+    ScoreFunction function = attention.scoreFunction();
+    if (function != null && scores.length > 0) {
+      function.apply(new Row(b, head, query, sequence.firstKey(), scores));
+    }
+    for (int j = 0; j < scores.length; j++) {
+      if (!mask.visible(sequence, head, query, sequence.firstKey() + j)) {
+        scores[j] = Double.NEGATIVE_INFINITY;
+      }
+    }
+    return scores;
+  }
+
+  private static double key(AttentionCall call, int b, int head, long key, long d) {
+    KeyValues kv = call.keyValues();
+    return element(kv, kv.keys(), kv.keyScales(), b, head / call.group(), key, d);
+  }
+
+  private static double value(AttentionCall call, int b, int head, long key, long d) {
+    KeyValues kv = call.keyValues();
+    return element(kv, kv.values(), kv.valueScales(), b, head / call.group(), key, d);
+  }
+
+  private static double element(
+      KeyValues kv, Tensor rows, @Nullable Tensor scales, int b, int keyHead, long key, long d) {
+    long block = kv.block(b, key);
+    long row = kv.row(b, key);
+    double element = rows.get(block, keyHead, row, d);
+    return scales == null ? element : element * scales.get(block, keyHead, row);
+  }
+
+  @Override
+  public KernelChoice explain(Tensor q, KeyValues keyValues, Attention attention) {
+    checkOpen();
+    AttentionCall.withoutOutput(q, keyValues, attention);
+    return new KernelChoice("reference: two passes, float64, scalar", List.of());
+  }
+
+  @Override
+  public void merge(List<Tensor> outputs, List<Tensor> lses, Tensor out, @Nullable Tensor lse) {
+    checkOpen();
+    Rows.checkMerge(outputs, lses, out, lse);
+    for (long r = 0; r < Rows.count(out); r++) {
+      double[] partial = new double[lses.size()];
+      for (int i = 0; i < partial.length; i++) {
+        partial[i] = lses.get(i).at(Rows.elementOffset(lses.get(i), r));
+      }
+      double total = logSumExp(partial);
+      double[] merged = new double[(int) out.shape(-1)];
+      for (int i = 0; i < partial.length; i++) {
+        if (partial[i] == Double.NEGATIVE_INFINITY) {
+          continue;
+        }
+        double weight = partial[i] == total ? 1 : Math.exp(partial[i] - total);
+        double[] output = row(outputs.get(i), r);
+        for (int d = 0; d < merged.length; d++) {
+          merged[d] += weight * output[d];
+        }
+      }
+      write(merged, out, r);
+      if (lse != null) {
+        lse.setAt(Rows.elementOffset(lse, r), total);
+      }
+    }
+  }
+
+  @Override
+  public void close() {
+    closed = true;
+  }
+
+  private void checkOpen() {
+    if (closed) {
+      throw new IllegalStateException("the backend is closed");
+    }
+  }
+
+  /** max + ln(sum(exp(x - max))); -inf for nothing but -inf; NaN for a NaN or +inf. */
+  private static double logSumExp(double[] x) {
+    double max = Double.NEGATIVE_INFINITY;
+    for (double element : x) {
+      if (Double.isNaN(element) || element == Double.POSITIVE_INFINITY) {
+        return Double.NaN;
+      }
+      max = Math.max(max, element);
+    }
+    if (max == Double.NEGATIVE_INFINITY) {
+      return max;
+    }
+    double sum = 0;
+    for (double element : x) {
+      sum += Math.exp(element - max);
+    }
+    return max + Math.log(sum);
+  }
+
+  private static double[] row(Tensor x, long r) {
+    double[] row = new double[Math.toIntExact(x.shape(-1))];
+    long offset = Rows.offset(x, r);
+    for (int i = 0; i < row.length; i++) {
+      row[i] = x.at(offset + i * x.stride(-1));
+    }
+    return row;
+  }
+
+  private static void write(double[] row, Tensor out, long r) {
+    long offset = Rows.offset(out, r);
+    for (int i = 0; i < row.length; i++) {
+      out.setAt(offset + i * out.stride(-1), row[i]);
+    }
+  }
+
+  /** One row of scores, as a score function sees it. */
+  private static final class Row implements ScoreTile {
+    private final int batch;
+    private final int head;
+    private final long query;
+    private final long keyBegin;
+    private final double[] scores;
+
+    Row(int batch, int head, long query, long keyBegin, double[] scores) {
+      this.batch = batch;
+      this.head = head;
+      this.query = query;
+      this.keyBegin = keyBegin;
+      this.scores = scores;
+    }
+
+    @Override
+    public int batch() {
+      return batch;
+    }
+
+    @Override
+    public int queries() {
+      return 1;
+    }
+
+    @Override
+    public int keys() {
+      return scores.length;
+    }
+
+    @Override
+    public int head(int i) {
+      return head;
+    }
+
+    @Override
+    public long query(int i) {
+      return query;
+    }
+
+    @Override
+    public long keyBegin() {
+      return keyBegin;
+    }
+
+    @Override
+    public double get(int i, int j) {
+      return scores[j];
+    }
+
+    @Override
+    public void set(int i, int j, double score) {
+      scores[j] = score;
+    }
+  }
+}
