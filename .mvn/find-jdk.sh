@@ -88,7 +88,8 @@ END
   exit 2
 fi
 if [ "$best_major" -eq 25 ] && [ "$best_patch" -lt 3 ]; then
-  echo "foldmax: JDK $best_version can corrupt arrays in use by native code; 25.0.3 or later is recommended." >&2
+  echo "foldmax: JDK $best_version can corrupt arrays lent to native code;" \
+    "25.0.3 or later is recommended" >&2
 fi
 JAVA_HOME=$best_home
 export JAVA_HOME

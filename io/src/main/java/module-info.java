@@ -2,6 +2,7 @@
 module dev.foldmax.io {
   requires transitive dev.foldmax;
   requires static org.jspecify;
+  requires tools.jackson.core;
 
   exports dev.foldmax.io;
 }
