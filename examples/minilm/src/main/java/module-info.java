@@ -7,4 +7,8 @@ module dev.foldmax.examples.minilm {
   requires dev.foldmax.io;
   requires org.tribuo.util.onnx;
   requires static org.jspecify;
+
+  // For ai.djl.tokenizers, which as an automatic module cannot say that it needs them.
+  requires com.google.gson;
+  requires org.slf4j;
 }

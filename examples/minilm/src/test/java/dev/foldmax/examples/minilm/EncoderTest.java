@@ -35,7 +35,7 @@ class EncoderTest {
   }
 
   static List<Backend> backends() {
-    return List.of(Backend.reference());
+    return List.of(Backend.reference(), Backend.cpu(2));
   }
 
   @ParameterizedTest

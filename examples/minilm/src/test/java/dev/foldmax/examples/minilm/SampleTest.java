@@ -44,7 +44,7 @@ class SampleTest {
   }
 
   static List<Backend> backends() {
-    return List.of(Backend.reference());
+    return List.of(Backend.reference(), Backend.cpu(2));
   }
 
   @Test
