@@ -28,6 +28,8 @@ abstract class TileEngine {
   private final int cellKeys;
 
   private @Nullable AttentionCall call;
+  private @Nullable HeapArray keyArray;
+  private @Nullable HeapArray valueArray;
   private int batch;
   private int headBegin;
   private long queryBegin;
@@ -93,10 +95,22 @@ abstract class TileEngine {
     return cellKeys;
   }
 
-  /** Takes up a block. */
-  final void start(
-      AttentionCall newCall, int b, int firstHead, int heads, long firstQuery, int queryCount) {
+  /**
+   * Takes up a call.
+   *
+   * @param keysInHeap where the keys lie, if streaming kernels can read them there
+   * @param valuesInHeap likewise
+   */
+  final void setCall(
+      AttentionCall newCall, @Nullable HeapArray keysInHeap, @Nullable HeapArray valuesInHeap) {
     call = newCall;
+    keyArray = keysInHeap;
+    valueArray = valuesInHeap;
+  }
+
+  /** Takes up a block of the call. */
+  final void start(int b, int firstHead, int heads, long firstQuery, int queryCount) {
+    AttentionCall newCall = call();
     batch = b;
     headBegin = firstHead;
     queryBegin = firstQuery;
@@ -227,6 +241,14 @@ abstract class TileEngine {
       throw new IllegalStateException("no block");
     }
     return call;
+  }
+
+  final @Nullable HeapArray keyArray() {
+    return keyArray;
+  }
+
+  final @Nullable HeapArray valueArray() {
+    return valueArray;
   }
 
   final Sequence sequence() {
