@@ -151,10 +151,14 @@ final class FloatDecode extends TileEngine {
    */
   private void score(long begin, int n) {
     KeyValues kv = call().keyValues();
-    HeapArray array = keyArray();
-    if (array != null && keyDims == call().keyDim() && kv.run(batch(), begin, begin + n) == n) {
+    Elements inPlace = keyElements();
+    float[] array = inPlace == null ? null : inPlace.floats();
+    if (inPlace != null
+        && array != null
+        && keyDims == call().keyDim()
+        && kv.run(batch(), begin, begin + n) == n) {
       Tensor from = kv.keys();
-      scoreKeys(array.array(), index(array, from, begin), (int) from.stride(2), 0, n);
+      scoreKeys(array, inPlace.position(offset(from, begin)), (int) from.stride(2), 0, n);
       return;
     }
     int chunk = chunk(keyDims);
@@ -181,14 +185,12 @@ final class FloatDecode extends TileEngine {
     return Math.clamp(CHUNK / dims, 1, TILE);
   }
 
-  /** Where a position's row begins in an array. */
-  private int index(HeapArray array, Tensor tensor, long position) {
+  /** The offset, in elements, of a position's row. */
+  private long offset(Tensor tensor, long position) {
     KeyValues kv = call().keyValues();
-    return (int)
-        (array.base()
-            + kv.block(batch(), position) * tensor.stride(0)
-            + keyHead() * tensor.stride(1)
-            + kv.row(batch(), position) * tensor.stride(2));
+    return kv.block(batch(), position) * tensor.stride(0)
+        + keyHead() * tensor.stride(1)
+        + kv.row(batch(), position) * tensor.stride(2);
   }
 
   private void scoreKeys(float[] k, int k0, int stride, int first, int n) {
@@ -204,10 +206,14 @@ final class FloatDecode extends TileEngine {
 
   private void addValues(long begin, int n) {
     KeyValues kv = call().keyValues();
-    HeapArray array = valueArray();
-    if (array != null && valueDims == call().valueDim() && kv.run(batch(), begin, begin + n) == n) {
+    Elements inPlace = valueElements();
+    float[] array = inPlace == null ? null : inPlace.floats();
+    if (inPlace != null
+        && array != null
+        && valueDims == call().valueDim()
+        && kv.run(batch(), begin, begin + n) == n) {
       Tensor from = kv.values();
-      addValues(array.array(), index(array, from, begin), (int) from.stride(2), 0, n);
+      addValues(array, inPlace.position(offset(from, begin)), (int) from.stride(2), 0, n);
       return;
     }
     int chunk = chunk(valueDims);
