@@ -208,7 +208,7 @@ final class Problem {
   private Problem booleanMask(String text, boolean[] open, int[] shape) {
     return mask(
         text,
-        Mask.of(Tensor.of(open, toLongs(shape))),
+        Mask.of(Tensor.of(open, broadcast(shape))),
         (b, h, i, key) -> open[offset(shape, b, h, (int) i, (int) (key - firstKey))]);
   }
 
@@ -244,7 +244,7 @@ final class Problem {
 
   private Problem bias(String text, double[] numbers, int[] shape, DType type) {
     bias = (b, h, i, j) -> numbers[offset(shape, b, h, i, j)];
-    Tensor tensor = Tensor.of(numbers, toLongs(shape)).to(type);
+    Tensor tensor = Tensor.of(numbers, broadcast(shape)).to(type);
     return define(text, attention.bias(tensor));
   }
 
@@ -690,8 +690,13 @@ final class Problem {
     return Arrays.stream(shape).reduce(1, (x, y) -> x * y);
   }
 
-  private static long[] toLongs(int[] shape) {
-    return Arrays.stream(shape).asLongStream().toArray();
+  /** The shape, for odd seeds without its leading ones, as a user might give it. */
+  private long[] broadcast(int[] shape) {
+    int from = 0;
+    while (seed % 2 != 0 && from < 3 && shape[from] == 1) {
+      from++;
+    }
+    return Arrays.stream(shape, from, 4).asLongStream().toArray();
   }
 
   @Override

@@ -1,6 +1,7 @@
 package dev.foldmax.contract;
 
 import dev.foldmax.DType;
+import java.util.Arrays;
 
 /**
  * Attention by its definition, one row after the other in two passes: in float64 as an oracle that
@@ -85,7 +86,7 @@ final class Twin {
     int dv = problem.dv();
     double[] o = new double[dv];
     if (poisoned) {
-      java.util.Arrays.fill(outcome.out, row * dv, (row + 1) * dv, Double.NaN);
+      Arrays.fill(outcome.out, row * dv, (row + 1) * dv, Double.NaN);
       outcome.lse[row] = Double.NaN;
       return;
     }
