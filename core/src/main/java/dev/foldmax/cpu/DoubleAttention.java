@@ -93,12 +93,14 @@ final class DoubleAttention extends TileEngine {
       levelMax = new double[0][];
       levelSum = new double[0][];
     }
-    // Padding stays zero: other head dimensions may have left theirs.
-    if (keys.length != TILE * keyDims) {
+    if (keys.length < TILE * keyDims) {
       keys = new double[TILE * keyDims];
     }
-    if (values.length != TILE * valueDims) {
+    if (values.length < TILE * valueDims) {
       values = new double[TILE * valueDims];
+    }
+    if (keyDims != call().keyDim()) {
+      Arrays.fill(keys, 0); // padding: another head dimension may have left a NaN there
     }
   }
 

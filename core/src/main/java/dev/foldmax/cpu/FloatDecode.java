@@ -2,6 +2,7 @@ package dev.foldmax.cpu;
 
 import dev.foldmax.KeyValues;
 import dev.foldmax.Rescale;
+import dev.foldmax.Tensor;
 import dev.foldmax.spi.AttentionCall;
 import java.util.Arrays;
 
@@ -16,6 +17,10 @@ final class FloatDecode extends TileEngine {
   private static final int CELL = 12 * TILE;
 
   private static final int MAX_ROWS = 64;
+
+  /** Elements of keys or values in scratch at a time: half of a first-level cache of 32 KiB. */
+  private static final int CHUNK = 4096;
+
   private static final int V = FloatStream.V;
   private static final int STEP = FloatStream.STEP;
   private static final int ROWS = FloatStream.ROWS;
@@ -37,8 +42,8 @@ final class FloatDecode extends TileEngine {
   private float[][] levelO = {}; // (levels)(rows, valueDims)
   private float[][] levelMax = {}; // (levels)(rows)
   private float[][] levelSum = {}; // (levels)(rows)
-  private float[] keys = {}; // (TILE, keyDims)
-  private float[] values = {}; // (TILE, valueDims)
+  private float[] keys = {}; // (chunk, keyDims)
+  private float[] values = {}; // (chunk, valueDims)
   private float[] scores = {}; // (rows, TILE)
   private float[] hidden = {}; // (rows, TILE), when careful
 
@@ -92,12 +97,14 @@ final class FloatDecode extends TileEngine {
       levelMax = new float[0][];
       levelSum = new float[0][];
     }
-    // Padding stays zero: other head dimensions may have left theirs.
-    if (keys.length != TILE * keyDims) {
-      keys = new float[TILE * keyDims];
+    if (keys.length < chunk(keyDims) * keyDims) {
+      keys = new float[chunk(keyDims) * keyDims];
     }
-    if (values.length != TILE * valueDims) {
-      values = new float[TILE * valueDims];
+    if (values.length < chunk(valueDims) * valueDims) {
+      values = new float[chunk(valueDims) * valueDims];
+    }
+    if (keyDims != call().keyDim()) {
+      Arrays.fill(keys, 0); // padding: another head dimension may have left a NaN there
     }
   }
 
@@ -111,34 +118,7 @@ final class FloatDecode extends TileEngine {
   /** The five lines, row by row, around the two products, four rows at a time. */
   @Override
   void foldTile(long begin, int n) {
-    KeyValues kv = call().keyValues();
-    io.readRows(
-        kv,
-        kv.keys(),
-        kv.keyScales(),
-        batch(),
-        keyHead(),
-        begin,
-        n,
-        0,
-        call().keyDim(),
-        keys,
-        0,
-        keyDims);
-    io.readRows(
-        kv,
-        kv.values(),
-        kv.valueScales(),
-        batch(),
-        keyHead(),
-        begin,
-        n,
-        0,
-        call().valueDim(),
-        values,
-        0,
-        valueDims);
-    score(n);
+    score(begin, n);
     modify(begin, n);
     if (isCareful()) {
       if (hidden.length < scores.length) {
@@ -162,47 +142,127 @@ final class FloatDecode extends TileEngine {
       float reference = m == Float.NEGATIVE_INFINITY ? 0 : m;
       sum[r] += FloatStream.weigh(scores, r * TILE, padded, reference, factor, factorLow, least);
     }
-    if (isCareful()) {
-      addVisibleValues(n);
-    } else {
-      addValues(n);
+    addValues(begin, n);
+  }
+
+  /**
+   * Dot products with the tile's keys: where they lie, if they do so in one piece of an array, else
+   * through scratch, as many at a time as stay in the first-level cache.
+   */
+  private void score(long begin, int n) {
+    KeyValues kv = call().keyValues();
+    Elements inPlace = keyElements();
+    float[] array = inPlace == null ? null : inPlace.floats();
+    if (inPlace != null
+        && array != null
+        && keyDims == call().keyDim()
+        && kv.run(batch(), begin, begin + n) == n) {
+      Tensor from = kv.keys();
+      scoreKeys(array, inPlace.position(offset(from, begin)), (int) from.stride(2), 0, n);
+      return;
+    }
+    int chunk = chunk(keyDims);
+    for (int j = 0; j < n; j += chunk) {
+      int count = Math.min(chunk, n - j);
+      io.readRows(
+          kv,
+          kv.keys(),
+          kv.keyScales(),
+          batch(),
+          keyHead(),
+          begin + j,
+          count,
+          0,
+          call().keyDim(),
+          keys,
+          0,
+          keyDims);
+      scoreKeys(keys, 0, keyDims, j, count);
     }
   }
 
-  private void score(int n) {
+  private static int chunk(int dims) {
+    return Math.clamp(CHUNK / dims, 1, TILE);
+  }
+
+  /** The offset, in elements, of a position's row. */
+  private long offset(Tensor tensor, long position) {
+    KeyValues kv = call().keyValues();
+    return kv.block(batch(), position) * tensor.stride(0)
+        + keyHead() * tensor.stride(1)
+        + kv.row(batch(), position) * tensor.stride(2);
+  }
+
+  private void scoreKeys(float[] k, int k0, int stride, int first, int n) {
     int r = 0;
     for (; r + ROWS <= rows(); r += ROWS) {
       FloatStream.scoresOfFour(
-          q, r * keyDims, keys, 0, keyDims, keyDims, scores, r * TILE, TILE, n);
+          q, r * keyDims, k, k0, stride, keyDims, scores, r * TILE + first, TILE, n);
     }
     for (; r < rows(); r++) {
-      FloatStream.scoresOfOne(q, r * keyDims, keys, 0, keyDims, keyDims, scores, r * TILE, n);
+      FloatStream.scoresOfOne(q, r * keyDims, k, k0, stride, keyDims, scores, r * TILE + first, n);
     }
   }
 
-  private void addValues(int n) {
+  private void addValues(long begin, int n) {
+    KeyValues kv = call().keyValues();
+    Elements inPlace = valueElements();
+    float[] array = inPlace == null ? null : inPlace.floats();
+    if (inPlace != null
+        && array != null
+        && valueDims == call().valueDim()
+        && kv.run(batch(), begin, begin + n) == n) {
+      Tensor from = kv.values();
+      addValues(array, inPlace.position(offset(from, begin)), (int) from.stride(2), 0, n);
+      return;
+    }
+    int chunk = chunk(valueDims);
+    for (int j = 0; j < n; j += chunk) {
+      int count = Math.min(chunk, n - j);
+      io.readRows(
+          kv,
+          kv.values(),
+          kv.valueScales(),
+          batch(),
+          keyHead(),
+          begin + j,
+          count,
+          0,
+          call().valueDim(),
+          values,
+          0,
+          valueDims);
+      addValues(values, 0, valueDims, j, count);
+    }
+  }
+
+  private void addValues(float[] v, int v0, int stride, int first, int n) {
+    if (isCareful()) {
+      addVisibleValues(v, v0, stride, first, n);
+      return;
+    }
     int r = 0;
     for (; r + ROWS <= rows(); r += ROWS) {
       FloatStream.valuesOfFour(
-          values, 0, valueDims, valueDims, scores, r * TILE, TILE, n, o, r * valueDims);
+          v, v0, stride, valueDims, scores, r * TILE + first, TILE, n, o, r * valueDims);
     }
     for (; r < rows(); r++) {
       FloatStream.valuesOfOne(
-          values, 0, valueDims, valueDims, scores, r * TILE, n, o, r * valueDims);
+          v, v0, stride, valueDims, scores, r * TILE + first, n, o, r * valueDims);
     }
   }
 
   /** The values kernels' arithmetic, one by one, without the values of hidden keys. */
-  private void addVisibleValues(int n) {
+  private void addVisibleValues(float[] v, int v0, int stride, int first, int n) {
     for (int r = 0; r < rows(); r++) {
       for (int j = 0; j < n; j++) {
-        if (hidden[r * TILE + j] == Float.NEGATIVE_INFINITY) {
+        int at = r * TILE + first + j;
+        if (hidden[at] == Float.NEGATIVE_INFINITY) {
           continue;
         }
-        float weight = scores[r * TILE + j];
         for (int d = 0; d < call().valueDim(); d++) {
-          int at = r * valueDims + d;
-          o[at] = Math.fma(weight, values[j * valueDims + d], o[at]);
+          int to = r * valueDims + d;
+          o[to] = Math.fma(scores[at], v[v0 + j * stride + d], o[to]);
         }
       }
     }
