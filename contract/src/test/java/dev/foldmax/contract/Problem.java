@@ -271,7 +271,7 @@ final class Problem {
   }
 
   Problem sinks(double... all) {
-    sinks = all.clone();
+    sinks = Arrays.stream(all).map(x -> (float) x).toArray();
     return define("sinks", attention.sinks(Tensor.of(all, all.length).to(DType.F32)));
   }
 
