@@ -30,6 +30,8 @@ import java.util.Set;
  * @see <a href="https://github.com/huggingface/safetensors#format">The format</a>
  */
 public final class SafeTensors implements AutoCloseable {
+  private static final int NAMES_IN_MESSAGE = 20;
+
   private final MappedFile file;
   private final SafeTensorsHeader header;
 
@@ -100,26 +102,21 @@ public final class SafeTensors implements AutoCloseable {
   public Tensor tensor(String name) {
     Entry entry = header.entries().get(name);
     if (entry == null) {
-      throw new IllegalArgumentException(
-          FormatException.oneLine(
-              file + ": has no tensor \"" + name + "\"; it has " + header.entries().keySet()));
+      List<String> some = header.entries().keySet().stream().limit(NAMES_IN_MESSAGE).toList();
+      throw unreadable(name, "is not there; the file has " + names().size() + ", first " + some);
     }
-    DType type =
-        entry
-            .type()
-            .orElseThrow(
-                () ->
-                    new IllegalArgumentException(
-                        FormatException.oneLine(
-                            file
-                                + ": tensor \""
-                                + name
-                                + "\" is of dtype "
-                                + entry.dtype()
-                                + "; Foldmax reads "
-                                + Arrays.toString(DType.values()))));
+    DType type = entry.type().orElse(null);
+    if (type == null) {
+      String read = Arrays.toString(DType.values());
+      throw unreadable(name, "is of dtype " + entry.dtype() + "; Foldmax reads " + read);
+    }
     long[] shape = entry.shape().stream().mapToLong(Long::longValue).toArray();
     return file.tensor(header.dataOffset() + entry.begin(), type, shape);
+  }
+
+  private IllegalArgumentException unreadable(String name, String why) {
+    return new IllegalArgumentException(
+        FormatException.oneLine(file + ": tensor \"" + name + "\" " + why));
   }
 
   /** The texts under {@code __metadata__}, in the header's order; unmodifiable, often empty. */

@@ -173,7 +173,7 @@ record SafeTensorsHeader(
     return text;
   }
 
-  /** Whether UTF-8 has the text: JSON's escapes and Java's strings may hold half of a pair. */
+  /** Whether UTF-8 has the text: a JSON escape or a Java string may hold half a surrogate pair. */
   private static boolean isUnicode(String text) {
     return StandardCharsets.UTF_8.newEncoder().canEncode(text);
   }
@@ -200,9 +200,6 @@ record SafeTensorsHeader(
       try (JsonParser json = JSON.createParser(ObjectReadContext.empty(), text)) {
         json.nextToken();
         for (String name = json.nextName(); name != null; name = json.nextName()) {
-          if (!isUnicode(name)) {
-            throw file.error("header has half a surrogate pair in the name \"" + name + "\"");
-          }
           if (name.equals(METADATA)) {
             readMetadata(json);
           } else {
@@ -215,7 +212,7 @@ record SafeTensorsHeader(
       } catch (JacksonException e) {
         throw e.getCause() instanceof CharacterCodingException
             ? file.error("header is not UTF-8", e)
-            : file.error("header is not valid JSON: " + e.getOriginalMessage(), e);
+            : file.error("bad JSON header: " + e.getOriginalMessage(), e);
       }
       checkOffsets();
       return new SafeTensorsHeader(entries, metadata, dataOffset);
@@ -231,7 +228,8 @@ record SafeTensorsHeader(
       }
       for (String name = json.nextName(); name != null; name = json.nextName()) {
         String text = json.nextToken() == JsonToken.VALUE_STRING ? json.getString() : null;
-        if (text == null || !isUnicode(name) || !isUnicode(text)) {
+        // Jackson refuses half a surrogate pair in a name, not in a value.
+        if (text == null || !isUnicode(text)) {
           throw file.error(METADATA + ": the value of \"" + name + "\" is not a text");
         }
         metadata.put(name, text);
