@@ -19,9 +19,10 @@ import java.util.Set;
  * first touched.
  *
  * <p>Opening reads and checks the header alone, by the rules of the format: tensors cover the data
- * without overlaps or holes, in any order and aligned or not. A file of any size opens in memory
- * that depends on its header, of which at most 100 MB are accepted. Nothing is allocated for a
- * length that the file does not have.
+ * without overlaps or holes, in any order and aligned or not. Tensors of element types that Foldmax
+ * does not have, such as F8_E4M3, are listed and cannot be read; that their shapes fit their
+ * offsets is not checked. A file of any size opens in memory that depends on its header, of which
+ * at most 100 MB are accepted. Nothing is allocated for a length that the file does not have.
  *
  * <p>Thread-safe. A file must not be shortened while it is open, or access to the lost part ends in
  * an {@link InternalError}; to replace it by {@link #write} is safe, and leaves the open one as it

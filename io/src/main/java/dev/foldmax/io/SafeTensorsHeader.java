@@ -44,7 +44,7 @@ import tools.jackson.core.json.JsonFactory;
 record SafeTensorsHeader(
     Map<String, Entry> entries, Map<String, String> metadata, long dataOffset) {
   /** The limit of the reference implementation. */
-  static final int MAX_BYTES = 100_000_000;
+  private static final int MAX_BYTES = 100_000_000;
 
   private static final String METADATA = "__metadata__";
   private static final String DTYPE = "dtype";
@@ -62,6 +62,7 @@ record SafeTensorsHeader(
           .streamReadConstraints(
               StreamReadConstraints.builder()
                   .maxNestingDepth(MAX_DEPTH)
+                  .maxNameLength(MAX_BYTES)
                   .maxStringLength(MAX_BYTES)
                   .build())
           .build();

@@ -255,7 +255,10 @@ class NpyFileTest {
         refused(GOOD.replace("(2, 3)", "[2, 3]"), "expected ( at character 50, got ["),
         refused(GOOD.replace("(2, 3)", "(2, 3"), "expected an integer at character 57, got }"),
         refused(GOOD.replace("(2, 3)", "(2, x)"), "expected an integer at character 54, got x"),
-        refused(GOOD.replace("(2, 3)", "(2, -)"), "expected an integer at character 55, got )"),
+        refused(GOOD.replace("(2, 3)", "(2, -)"), "expected an integer at character 54, got -"),
+        refused(GOOD.replace("(2, 3)", "(2, 03)"), "expected an integer at character 54, got 0"),
+        refused(GOOD.replace("(2, 3)", "(2, +3)"), "expected an integer at character 54, got +"),
+        refused(GOOD.replace("(2, 3)", "(2, 0x3)"), "expected ) at character 55, got x"),
         refused(GOOD.replace("(2, 3)", "(2, 3.0)"), "expected ) at character 55, got ."),
         refused(GOOD.replace("(2, 3)", "((2, 3),)"), "expected an integer at character 51, got ("),
         refused(GOOD.replace("(2, 3)", "(-2, 3)"), "has a negative size in its shape [-2, 3]"),
@@ -318,6 +321,9 @@ class NpyFileTest {
     assertRefused(with(good, 6, 0), "is of version 0.0; ");
     assertRefused(with(good, 6, 200), "is of version 200.0; ");
     assertRefused(with(good, 7, 1), "is of version 1.1; ");
+    assertRefused(
+        Samples.npy(1, GOOD.replace("(2, 3)", "(" + "9".repeat(60_000) + ",)")),
+        "has a size of 9999");
     assertRefused(
         with(Samples.npy(2, GOOD), 11, 255),
         "header of 4278190148 bytes is beyond the limit of 65535");

@@ -35,6 +35,8 @@ class SafeTensorsTest {
               Samples.strided(random, dtype))
           .forEach(tensor -> tensors.put("tensor " + tensors.size(), tensor));
     }
+    tensors.put("", Tensor.of(new int[] {1}, 1));
+    tensors.put("x".repeat(100_000), Tensor.of(new int[] {2}, 1));
     Map<String, String> metadata = Map.of("format", "pt", "", "", "é \"\\\n\u0000😀", "\t😀");
     Path path = folder.resolve("a.safetensors");
 
