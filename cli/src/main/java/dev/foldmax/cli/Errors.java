@@ -1,0 +1,89 @@
+package dev.foldmax.cli;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/** The differences between results and what they should be. */
+final class Errors {
+  private final boolean anyNonFinite;
+  private long finite;
+  private long mismatches;
+  private double largest;
+  private double squares;
+  private double worstShare;
+
+  /**
+   * Starts without any.
+   *
+   * @param anyNonFinite whether NaN and the infinities stand for each other: which of them comes of
+   *     an infinite value is not promised
+   */
+  Errors(boolean anyNonFinite) {
+    this.anyNonFinite = anyNonFinite;
+  }
+
+  /**
+   * Adds an element.
+   *
+   * @param tolerance the largest difference that passes
+   */
+  void add(double got, double wanted, double tolerance) {
+    if (!Double.isFinite(got) || !Double.isFinite(wanted)) {
+      boolean neither = !Double.isFinite(got) && !Double.isFinite(wanted);
+      if (anyNonFinite ? !neither : Double.compare(got, wanted) != 0) {
+        mismatches++;
+      }
+      return;
+    }
+    double error = Math.abs(got - wanted);
+    finite++;
+    squares += error * error;
+    largest = Math.max(largest, error);
+    if (error > 0) {
+      worstShare = Math.max(worstShare, error / tolerance);
+    }
+  }
+
+  /** Whether every element is within its tolerance. */
+  boolean passed() {
+    return mismatches == 0 && worstShare <= 1;
+  }
+
+  /** The largest difference. */
+  double largest() {
+    return largest;
+  }
+
+  /** The root of the mean of the squared differences. */
+  double rms() {
+    return finite == 0 ? 0 : Math.sqrt(squares / finite);
+  }
+
+  /** For people. */
+  String describe() {
+    StringBuilder text =
+        new StringBuilder("largest error ")
+            .append(Quantity.error(largest()))
+            .append(", RMS ")
+            .append(Quantity.error(rms()));
+    if (mismatches > 0) {
+      text.append(", ").append(mismatches).append(" not finite, or not when they should be");
+    }
+    text.append(passed() ? ": passed" : ": FAILED");
+    return text.append(" (")
+        .append(Quantity.percent(worstShare))
+        .append(" of the tolerance)")
+        .toString();
+  }
+
+  /** For machines. */
+  Map<String, Object> json() {
+    Map<String, Object> json = new LinkedHashMap<>();
+    json.put("largestError", largest());
+    json.put("rmsError", rms());
+    json.put("mismatches", mismatches);
+    json.put("worstErrorOverTolerance", worstShare);
+    json.put("passed", passed());
+    return json;
+  }
+}
