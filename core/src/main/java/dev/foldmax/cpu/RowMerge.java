@@ -12,7 +12,7 @@ final class RowMerge {
 
   private final Elements[] outputs;
   private final Elements[] lses;
-    private final Elements out;
+  private final Elements out;
   private final @Nullable Tensor lse;
   private final long n;
 
