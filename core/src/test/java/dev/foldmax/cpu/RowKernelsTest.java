@@ -391,8 +391,7 @@ class RowKernelsTest {
       boolean isSame = Double.compare(a[i], e[i]) == 0;
       // The rounding of x - max in float32, which peers have as well.
       double difference = relative == 1e-12 ? 0 : 0x1p-24 * Math.abs(Math.log(Math.abs(e[i])));
-      double error =
-          (relative + rounding + difference) * Math.abs(e[i]) + relative * scale + tiny;
+      double error = (relative + rounding + difference) * Math.abs(e[i]) + relative * scale + tiny;
       if (!isSame && !(Math.abs(a[i] - e[i]) <= error)) {
         assertThat(a[i]).as("element %d of %s", i, actual).isCloseTo(e[i], within(error));
       }
