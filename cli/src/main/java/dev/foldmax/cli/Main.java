@@ -2,6 +2,7 @@ package dev.foldmax.cli;
 
 import java.io.PrintWriter;
 import java.lang.module.ModuleDescriptor;
+import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -97,15 +98,35 @@ public final class Main implements Runnable {
 
   private static int usageError(ParameterException exception) {
     CommandLine command = exception.getCommandLine();
-    StringBuilder message = new StringBuilder(Failure.message(exception));
-    if (exception instanceof UnmatchedArgumentException unmatched
-        && !unmatched.getSuggestions().isEmpty()) {
-      message.append("; did you mean ").append(String.join(" or ", unmatched.getSuggestions()));
+    StringBuilder message = new StringBuilder();
+    if (exception instanceof UnmatchedArgumentException unmatched) {
+      message.append(describe(unmatched));
+    } else {
+      message.append(Failure.message(exception));
     }
     String name = command.getCommandSpec().qualifiedName();
     message.append(" (see ").append(name).append(" --help)");
     return report(
         exception, command, message.toString(), command.getCommandSpec().exitCodeOnInvalidInput());
+  }
+
+  private static String describe(UnmatchedArgumentException exception) {
+    CommandSpec command = exception.getCommandLine().getCommandSpec();
+    String argument = "'" + exception.getUnmatched().getFirst() + "'";
+    String text;
+    if (exception.isUnknownOption()) {
+      text = "there is no option " + argument;
+    } else if (!command.subcommands().isEmpty()) {
+      text = "there is no command " + argument;
+    } else if (command.positionalParameters().isEmpty()) {
+      text = "expected no file, got " + argument;
+    } else {
+      text = "expected one file, got " + argument + " too";
+    }
+    List<String> suggestions = exception.getSuggestions();
+    return suggestions.isEmpty()
+        ? text
+        : text + "; did you mean " + String.join(" or ", suggestions);
   }
 
   private static int failure(Throwable exception, CommandLine command) {

@@ -1,5 +1,6 @@
 package dev.foldmax.cli;
 
+import dev.foldmax.Backend;
 import dev.foldmax.Tensor;
 import java.io.PrintWriter;
 import java.util.ArrayList;
@@ -41,6 +42,15 @@ final class Report {
     json.put("dtype", tensor.dtype().name());
     json.put("shape", Arrays.stream(tensor.shape()).boxed().toList());
     return json;
+  }
+
+  /** Reports where the work is done. */
+  void backend(Backend backend) {
+    line("backend", backend.name() + ": " + backend.description());
+    Map<String, Object> json = new LinkedHashMap<>();
+    json.put("name", backend.name());
+    json.put("description", backend.description());
+    field("backend", json);
   }
 
   /** Prints one of the two forms. */
