@@ -142,6 +142,12 @@ public final class SoftmaxState {
     if (other.isEmpty()) {
       return;
     }
+    if (isEmpty()) { // not 0 + O, which would lose the sign of a zero
+      m = other.m;
+      l = other.l;
+      System.arraycopy(other.o, 0, o, 0, o.length);
+      return;
+    }
     double newMax = Math.max(m, other.m);
     double c = correction(other.m, newMax);
     if (newMax != m) {

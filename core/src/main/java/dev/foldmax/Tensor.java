@@ -210,12 +210,12 @@ public final class Tensor {
   }
 
   private static long[] rowMajor(long[] shape) {
-    elements(shape);
+    boolean empty = elements(shape) == 0;
     long[] strides = new long[shape.length];
     long stride = 1;
     for (int i = shape.length - 1; i >= 0; i--) {
       strides[i] = stride;
-      stride *= Math.max(1, shape[i]);
+      stride = empty ? 1 : stride * shape[i]; // nothing is ever addressed; the product may overflow
     }
     return strides;
   }

@@ -1,17 +1,236 @@
 package dev.foldmax.cpu;
 
 import dev.foldmax.KernelChoice;
+import dev.foldmax.KeyValues;
+import dev.foldmax.Phase;
 import dev.foldmax.spi.AttentionCall;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
-@SuppressWarnings("DoNotCallSuggester")
+/**
+ * Cuts an attention into tasks and hands them to the workers. A task is a block of rows and a split
+ * of its keys; where a block has several splits they leave partial states, which a second round
+ * folds. How far keys are split depends on the call and the number of threads, and changes no bit:
+ * splits are aligned subtrees of the fold, see {@link TileEngine}.
+ */
 final class AttentionKernels {
-  AttentionKernels(Workers workers) {}
+  /** Tasks a thread should find, so that uneven ones even out. */
+  private static final int TASKS_PER_THREAD = 4;
 
-  void attend(AttentionCall call) {
-    throw new UnsupportedOperationException();
+  /** The arithmetic of an engine. */
+  private enum Family {
+    FLOAT_PREFILL,
+    FLOAT_DECODE,
+    DOUBLE;
+
+    static Family of(AttentionCall call, int b) {
+      if (call.isFloat64()) {
+        return DOUBLE;
+      }
+      return call.phase(b) == Phase.DECODE ? FLOAT_DECODE : FLOAT_PREFILL;
+    }
   }
 
-  KernelChoice explain(AttentionCall call) {
-    throw new UnsupportedOperationException();
+  /** A worker's engines, made when they are first needed. */
+  private static final class Engines {
+    private final Map<Family, TileEngine> made = new EnumMap<>(Family.class);
+
+    TileEngine of(Family family) {
+      TileEngine engine = made.get(family);
+      if (engine == null) {
+        engine =
+            switch (family) {
+              case FLOAT_PREFILL -> new FloatPrefill();
+              case FLOAT_DECODE -> new FloatDecode();
+              case DOUBLE -> new DoubleAttention();
+            };
+        made.put(family, engine);
+      }
+      return engine;
+    }
+  }
+
+  private final Workers workers;
+  private final Engines[] engines; // (workers)
+  private final Partials partials = new Partials();
+
+  AttentionKernels(Workers workers) {
+    this.workers = workers;
+    this.engines = new Engines[workers.parallelism()];
+    Arrays.setAll(engines, worker -> new Engines());
+  }
+
+  /** One call at a time: engines and partials belong to the backend. */
+  synchronized void attend(AttentionCall call) {
+    Grid grid = new Grid(call);
+    if (grid.splits == 1) {
+      workers.run(
+          grid.blocks(),
+          (block, worker) -> {
+            TileEngine engine = grid.start(block, worker);
+            engine.foldKeys(Long.MIN_VALUE, Long.MAX_VALUE);
+            finish(engine);
+          });
+      return;
+    }
+    partials.reserve(
+        Math.toIntExact(grid.blocks() * grid.splits), grid.partialSize, call.isFloat64());
+    workers.run(
+        grid.blocks() * grid.splits,
+        (task, worker) -> {
+          TileEngine engine = grid.start(task / grid.splits, worker);
+          long split = task % grid.splits;
+          engine.foldKeys(split * grid.splitKeys, (split + 1) * grid.splitKeys);
+          engine.save(partials, task);
+        });
+    workers.run(
+        grid.blocks(),
+        (block, worker) -> {
+          TileEngine engine = grid.start(block, worker);
+          engine.foldPartials(partials, block * grid.splits, grid.splits);
+          finish(engine);
+        });
+  }
+
+  private static void finish(TileEngine engine) {
+    if (!engine.finish()) {
+      engine.refoldCarefully();
+      engine.finish();
+    }
+  }
+
+  /** The tasks of a call. */
+  private final class Grid {
+    private final AttentionCall call;
+    private final @Nullable Elements keyElements;
+    private final @Nullable Elements valueElements;
+    private final Family[] families; // (batch)
+    private final long[] firstBlock; // (batch + 1)
+    private final int[] headsPerBlock; // (batch)
+    private final int[] queriesPerBlock; // (batch)
+    private final int splits;
+    private final long splitKeys;
+    private final int partialSize;
+
+    Grid(AttentionCall call) {
+      this.call = call;
+      KeyValues kv = call.keyValues();
+      keyElements = kv.keyScales() == null ? Elements.of(kv.keys()) : null;
+      valueElements = kv.valueScales() == null ? Elements.of(kv.values()) : null;
+      int batch = call.batch();
+      families = new Family[batch];
+      firstBlock = new long[batch + 1];
+      headsPerBlock = new int[batch];
+      queriesPerBlock = new int[batch];
+      long mostKeys = 0;
+      int cell = 1;
+      int largestPartial = 0;
+      for (int b = 0; b < batch; b++) {
+        families[b] = Family.of(call, b);
+        TileEngine engine = engines[0].of(families[b]);
+        int maxRows = engine.maxRows(call);
+        long queries = call.sequence(b).queries();
+        // Heads of a group share their keys while they are read: worth it for few queries.
+        boolean shared = call.phase(b) == Phase.DECODE;
+        headsPerBlock[b] = shared ? Math.min(call.group(), maxRows) : 1;
+        queriesPerBlock[b] = Math.clamp(queries, 1, Math.max(1, maxRows / headsPerBlock[b]));
+        long blocks = Math.ceilDiv(queries, queriesPerBlock[b]) * headBlocks(b) * call.keyHeads();
+        firstBlock[b + 1] = firstBlock[b] + blocks;
+        mostKeys = Math.max(mostKeys, call.sequence(b).endKey());
+        cell = Math.max(cell, engine.cellKeys());
+        largestPartial =
+            Math.max(
+                largestPartial, engine.partialSize(call, headsPerBlock[b] * queriesPerBlock[b]));
+      }
+      partialSize = largestPartial;
+      // A split is a power of two of cells; the families' cells are powers of two of each other's.
+      long size = cell;
+      long wanted = (long) workers.parallelism() * TASKS_PER_THREAD;
+      long most = Math.max(1, firstBlock[batch] == 0 ? 1 : wanted / firstBlock[batch]);
+      while (Math.ceilDiv(mostKeys, size) > most) {
+        size *= 2;
+      }
+      splitKeys = size;
+      splits = workers.parallelism() == 1 ? 1 : (int) Math.max(1, Math.ceilDiv(mostKeys, size));
+    }
+
+    private int headBlocks(int b) {
+      return Math.ceilDiv(call.group(), headsPerBlock[b]);
+    }
+
+    long blocks() {
+      return firstBlock[firstBlock.length - 1];
+    }
+
+    /** The engine of a worker, set to a block; under a causal mask the longest come first. */
+    TileEngine start(long block, int worker) {
+      int b = sequenceOf(block);
+      TileEngine engine = engines[worker].of(families[b]);
+      long inSequence = block - firstBlock[b];
+      long queries = call.sequence(b).queries();
+      long queryBlocks = Math.ceilDiv(queries, queriesPerBlock[b]);
+      long queryBlock = queryBlocks - 1 - inSequence % queryBlocks;
+      long headBlock = inSequence / queryBlocks;
+      int headBlocks = headBlocks(b);
+      int firstInGroup = (int) (headBlock % headBlocks) * headsPerBlock[b];
+      int head = (int) (headBlock / headBlocks) * call.group() + firstInGroup;
+      long firstQuery = queryBlock * queriesPerBlock[b];
+      engine.setCall(call, keyElements, valueElements);
+      engine.start(
+          b,
+          head,
+          Math.min(headsPerBlock[b], call.group() - firstInGroup),
+          firstQuery,
+          (int) Math.min(queriesPerBlock[b], queries - firstQuery));
+      return engine;
+    }
+
+    private int sequenceOf(long block) {
+      int low = 0;
+      int high = families.length - 1;
+      while (low < high) {
+        int middle = (low + high + 1) >>> 1;
+        if (firstBlock[middle] <= block) {
+          low = middle;
+        } else {
+          high = middle - 1;
+        }
+      }
+      return low;
+    }
+  }
+
+  synchronized KernelChoice explain(AttentionCall call) {
+    List<KernelChoice.Declined> declined = new ArrayList<>();
+    if (call.batch() == 0) {
+      return new KernelChoice("cpu: nothing to do", declined);
+    }
+    Family chosen = Family.of(call, 0);
+    long queries = call.sequence(0).queries();
+    switch (chosen) {
+      case FLOAT_DECODE ->
+          declined.add(
+              new KernelChoice.Declined(
+                  "prefill f32",
+                  "the phase is DECODE, by default that of at most "
+                      + Phase.MAX_DECODE_QUERIES
+                      + " queries a sequence; here "
+                      + queries));
+      case FLOAT_PREFILL ->
+          declined.add(
+              new KernelChoice.Declined(
+                  "decode f32",
+                  "the phase is PREFILL, by default that of more than "
+                      + Phase.MAX_DECODE_QUERIES
+                      + " queries a sequence; here "
+                      + queries));
+      case DOUBLE ->
+          declined.add(new KernelChoice.Declined("prefill f32, decode f32", "an input is F64"));
+    }
+    return new KernelChoice("cpu: " + engines[0].of(chosen).describe(), declined);
   }
 }

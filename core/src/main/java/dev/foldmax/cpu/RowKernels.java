@@ -1,35 +1,393 @@
 package dev.foldmax.cpu;
 
+import dev.foldmax.DType;
 import dev.foldmax.Sampling;
 import dev.foldmax.Tensor;
+import dev.foldmax.spi.Rows;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-@SuppressWarnings("DoNotCallSuggester")
+/**
+ * The verbs on rows. Many rows are shared out by rows, some {@link RowPass#SPAN} elements a task;
+ * few long ones by spans of a row, whose states fold in order. Both give the same bits.
+ *
+ * <p>Softmax takes one of two forms by the length of the row. Up to {@link RowPass#SPAN} elements,
+ * which stay in the L2 cache, three loops: largest element, exponentials and their sum, scaling; an
+ * exponential an element is what costs. Longer rows are read twice: once for the state, online,
+ * block by block, and once for the result, with a second exponential, which costs less than writing
+ * the exponentials to memory and reading them back.
+ */
 final class RowKernels {
-  RowKernels(Workers workers) {}
+  /** Rows are cut for the threads if there are fewer than this a thread. */
+  private static final int ROWS_PER_THREAD = 4;
+
+  /** The spans of a row whose states are kept at a time. */
+  private static final int ROUND = 1024;
+
+  /** The largest k for which the threads share the selection from one row. */
+  private static final int SHARED_K = 1024;
+
+  private final Workers workers;
+  private final @Nullable FloatRowPass[] floatPasses;
+  private final @Nullable DoubleRowPass[] doublePasses;
+
+  RowKernels(Workers workers) {
+    this.workers = workers;
+    this.floatPasses = new FloatRowPass[workers.parallelism()];
+    this.doublePasses = new DoubleRowPass[workers.parallelism()];
+  }
+
+  /** What a worker does with a row, or with a task of another kind. */
+  @FunctionalInterface
+  private interface PassTask {
+    void run(RowPass pass, long index);
+  }
+
+  /** What is done with a span of a row. */
+  @FunctionalInterface
+  private interface SpanTask {
+    void run(RowPass pass, long begin, long end);
+  }
+
+  /** What a verb writes: target from source, given the row's state. */
+  @FunctionalInterface
+  private interface Output {
+    void write(RowPass pass, RowState state);
+  }
 
   void softmax(Tensor x, Tensor out) {
-    throw new UnsupportedOperationException();
+    if (x.shape(-1) > RowPass.SPAN) {
+      map(
+          x,
+          out,
+          (pass, state) -> pass.scaledExponentials(RowState.shift(state.max()), state.inverse()));
+      return;
+    }
+    Elements in = Elements.of(x);
+    Elements to = Elements.of(out);
+    int n = (int) x.shape(-1);
+    forEachRow(
+        x,
+        isDouble(x),
+        (pass, row) -> {
+          pass.open(in, row, 0, n);
+          pass.aim(to, row, 0);
+          double sum = pass.exponentials(RowState.shift(pass.max()));
+          pass.scale(sum == 0 ? 0 : 1 / sum);
+          pass.flush();
+        });
   }
 
   void logSoftmax(Tensor x, Tensor out) {
-    throw new UnsupportedOperationException();
+    map(x, out, (pass, state) -> pass.subtract(RowState.shift(state.max()), state.log()));
+  }
+
+  private void map(Tensor x, Tensor out, Output output) {
+    Elements in = Elements.of(x);
+    Elements to = Elements.of(out);
+    long n = x.shape(-1);
+    if (isShared(x)) {
+      for (long row = 0, rows = Rows.count(x); row < rows; row++) {
+        long r = row;
+        RowState state = foldShared(x, in, r, null);
+        forEachSpan(x, (pass, begin, end) -> write(pass, in, to, r, begin, end, state, output));
+      }
+    } else {
+      forEachRow(
+          x,
+          isDouble(x),
+          (pass, row) -> write(pass, in, to, row, 0, n, pass.fold(in, row, n, null), output));
+    }
+  }
+
+  private static void write(
+      RowPass pass,
+      Elements in,
+      Elements to,
+      long row,
+      long begin,
+      long end,
+      RowState state,
+      Output output) {
+    for (long block = begin; block < end; block += RowPass.BLOCK) {
+      pass.open(in, row, block, (int) Math.min(RowPass.BLOCK, end - block));
+      pass.aim(to, row, block);
+      output.write(pass, state);
+      pass.flush();
+    }
   }
 
   void logSumExp(Tensor x, Tensor out) {
-    throw new UnsupportedOperationException();
+    Elements in = Elements.of(x);
+    long n = x.shape(-1);
+    if (isShared(x)) {
+      for (long row = 0, rows = Rows.count(x); row < rows; row++) {
+        double lse = foldShared(x, in, row, null).logSumExp();
+        out.setAt(Rows.elementOffset(out, row), lse);
+      }
+    } else {
+      forEachRow(
+          x,
+          isDouble(x),
+          (pass, row) ->
+              out.setAt(Rows.elementOffset(out, row), pass.fold(in, row, n, null).logSumExp()));
+    }
   }
 
   void topK(Tensor x, Tensor values, Tensor indices, @Nullable Tensor probabilities) {
-    throw new UnsupportedOperationException();
+    Elements in = Elements.of(x);
+    long n = x.shape(-1);
+    if (values.shape(-1) > Selection.MAX_K) {
+      throw new IllegalArgumentException(
+          "values: at most " + Selection.MAX_K + " of a row on the CPU, got " + values);
+    }
+    int k = (int) values.shape(-1);
+    if (k == 0) {
+      return;
+    }
+    if (isShared(x) && k <= SHARED_K) {
+      Selection selection = new Selection();
+      for (long row = 0, rows = Rows.count(x); row < rows; row++) {
+        selection.clear(k);
+        RowState state = null;
+        if (probabilities != null) {
+          state = foldShared(x, in, row, selection);
+        } else {
+          selectShared(x, in, row, selection);
+        }
+        writeSelected(in, row, selection, state, values, indices, probabilities);
+      }
+    } else {
+      forEachRow(
+          x,
+          isDouble(x),
+          (pass, row) -> {
+            Selection selection = pass.selection();
+            selection.clear(k);
+            RowState state = null;
+            if (probabilities != null) {
+              state = pass.fold(in, row, n, selection);
+            } else {
+              pass.select(in, row, n, selection);
+            }
+            writeSelected(in, row, selection, state, values, indices, probabilities);
+          });
+    }
+  }
+
+  private static void writeSelected(
+      Elements in,
+      long row,
+      Selection selection,
+      @Nullable RowState state,
+      Tensor values,
+      Tensor indices,
+      @Nullable Tensor probabilities) {
+    selection.sort();
+    long toValue = Rows.offset(values, row);
+    long toIndex = Rows.offset(indices, row);
+    for (int i = 0; i < selection.size(); i++) {
+      long index = selection.indexAt(i);
+      in.copyElement(in.offset(row, index), values, toValue + i * values.stride(-1));
+      indices.setLongAt(toIndex + i * indices.stride(-1), index);
+    }
+    if (probabilities == null || state == null) {
+      return;
+    }
+    long toProbability = Rows.offset(probabilities, row);
+    double shift = RowState.shift(state.max());
+    for (int i = 0; i < selection.size(); i++) {
+      double p = Math.exp(selection.elementAt(i) - shift) * state.inverse();
+      probabilities.setAt(toProbability + i * probabilities.stride(-1), p);
+    }
   }
 
   void sample(Tensor logits, Sampling sampling, Tensor indices) {
-    throw new UnsupportedOperationException();
+    Elements in = Elements.of(logits);
+    RowSampler sampler = new RowSampler(in, sampling, logits.shape(-1));
+    if (isShared(logits) && sampler.k() <= SHARED_K) {
+      Selection selection = new Selection();
+      RowDraw draw = new RowDraw();
+      for (long row = 0, rows = Rows.count(logits); row < rows; row++) {
+        long index;
+        if (sampler.k() > 0) {
+          selection.clear(sampler.k());
+          selectShared(logits, in, row, selection);
+          index = sampler.drawSelected(selection, draw, row);
+        } else {
+          index = drawShared(logits, in, row, sampler, draw);
+        }
+        indices.setLongAt(Rows.elementOffset(indices, row), index);
+      }
+    } else {
+      forEachRow(
+          logits,
+          isDouble(logits),
+          (pass, row) ->
+              indices.setLongAt(Rows.elementOffset(indices, row), sampler.draw(pass, row)));
+    }
+  }
+
+  /** Draws from all of a row on all threads; a nucleus is found by one. */
+  private long drawShared(Tensor logits, Elements in, long row, RowSampler sampler, RowDraw draw) {
+    RowState whole = new RowState();
+    forEachSpan(
+        logits,
+        (pass, begin, end) -> {
+          double max = pass.max(in, row, begin, end);
+          synchronized (whole) {
+            whole.add(max, 0);
+          }
+        });
+    boolean[] isDrawn = new boolean[1];
+    run(
+        1,
+        isDouble(logits),
+        (pass, task) -> isDrawn[0] = sampler.start(draw, pass, row, whole.max()));
+    if (isDrawn[0]) {
+      forEachSpan(
+          logits,
+          (pass, begin, end) -> {
+            RowDraw part = pass.draw();
+            part.startAs(draw);
+            part.add(pass, in, row, begin, end);
+            synchronized (whole) {
+              draw.merge(part);
+            }
+          });
+    }
+    return draw.winner();
   }
 
   void merge(List<Tensor> outputs, List<Tensor> lses, Tensor out, @Nullable Tensor lse) {
-    throw new UnsupportedOperationException();
+    boolean isDouble = false;
+    for (int i = 0; i < outputs.size(); i++) {
+      isDouble |= isDouble(outputs.get(i)) || isDouble(lses.get(i));
+    }
+    RowMerge merge = new RowMerge(outputs, lses, out, lse);
+    forEachRow(out, isDouble, merge::mergeRow);
+  }
+
+  /**
+   * The state of a row, folded by all threads.
+   *
+   * @param selection is offered every element, if not null
+   */
+  private RowState foldShared(Tensor x, Elements in, long row, @Nullable Selection selection) {
+    long n = x.shape(-1);
+    RowState state = new RowState();
+    double[] max = new double[(int) Math.min(spans(n), ROUND)];
+    double[] sum = new double[max.length];
+    for (long first = 0; first < spans(n); first += ROUND) {
+      int round = (int) Math.min(ROUND, spans(n) - first);
+      long firstBegin = first * RowPass.SPAN;
+      run(
+          round,
+          isDouble(x),
+          (pass, task) -> {
+            long begin = firstBegin + task * RowPass.SPAN;
+            long end = Math.min(n, begin + RowPass.SPAN);
+            Selection part = null;
+            if (selection != null) {
+              part = pass.selection();
+              part.clear(selection.k());
+            }
+            RowState span = pass.foldSpan(in, row, begin, end, part);
+            max[(int) task] = span.max();
+            sum[(int) task] = span.sum();
+            if (selection != null && part != null) {
+              synchronized (selection) {
+                selection.offerAll(part);
+              }
+            }
+          });
+      for (int i = 0; i < round; i++) {
+        state.add(max[i], sum[i]);
+      }
+    }
+    return state;
+  }
+
+  /** Offers every element of a row to a selection, by all threads. */
+  private void selectShared(Tensor x, Elements in, long row, Selection selection) {
+    forEachSpan(
+        x,
+        (pass, begin, end) -> {
+          Selection part = pass.selection();
+          part.clear(selection.k());
+          pass.selectSpan(in, row, begin, end, part);
+          synchronized (selection) {
+            selection.offerAll(part);
+          }
+        });
+  }
+
+  /** Whether the rows are so few and so long that the threads share each of them. */
+  private boolean isShared(Tensor x) {
+    return workers.parallelism() > 1
+        && x.shape(-1) > RowPass.SPAN
+        && Rows.count(x) < (long) ROWS_PER_THREAD * workers.parallelism();
+  }
+
+  private static boolean isDouble(Tensor x) {
+    return x.dtype() == DType.F64;
+  }
+
+  private static long spans(long n) {
+    return Math.ceilDiv(n, RowPass.SPAN);
+  }
+
+  private void forEachSpan(Tensor x, SpanTask task) {
+    long n = x.shape(-1);
+    run(
+        spans(n),
+        isDouble(x),
+        (pass, span) ->
+            task.run(pass, span * RowPass.SPAN, Math.min(n, (span + 1) * RowPass.SPAN)));
+  }
+
+  private void forEachRow(Tensor x, boolean isDouble, PassTask task) {
+    long rows = Rows.count(x);
+    long group = Math.max(1, RowPass.SPAN / Math.max(1, x.shape(-1)));
+    run(
+        Math.ceilDiv(rows, group),
+        isDouble,
+        (pass, index) -> {
+          long end = Math.min(rows, (index + 1) * group);
+          for (long row = index * group; row < end; row++) {
+            task.run(pass, row);
+          }
+        });
+  }
+
+  private void run(long tasks, boolean isDouble, PassTask task) {
+    workers.run(
+        tasks,
+        (index, worker) -> {
+          RowPass pass = isDouble ? doublePass(worker) : floatPass(worker);
+          try {
+            task.run(pass, index);
+          } finally {
+            pass.release();
+          }
+        });
+  }
+
+  private RowPass floatPass(int worker) {
+    FloatRowPass pass = floatPasses[worker];
+    if (pass == null) {
+      pass = new FloatRowPass();
+      floatPasses[worker] = pass;
+    }
+    return pass;
+  }
+
+  private RowPass doublePass(int worker) {
+    DoubleRowPass pass = doublePasses[worker];
+    if (pass == null) {
+      pass = new DoubleRowPass();
+      doublePasses[worker] = pass;
+    }
+    return pass;
   }
 }

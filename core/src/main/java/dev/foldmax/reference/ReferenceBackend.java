@@ -38,6 +38,7 @@ public final class ReferenceBackend implements Backend {
     checkOpen();
     Rows.checkMap(x, out);
     for (long r = 0; r < Rows.count(x); r++) {
+      checkInterrupt();
       double[] row = row(x, r);
       double lse = logSumExp(row);
       for (int i = 0; i < row.length; i++) {
@@ -52,6 +53,7 @@ public final class ReferenceBackend implements Backend {
     checkOpen();
     Rows.checkMap(x, out);
     for (long r = 0; r < Rows.count(x); r++) {
+      checkInterrupt();
       double[] row = row(x, r);
       double lse = logSumExp(row);
       for (int i = 0; i < row.length; i++) {
@@ -71,6 +73,7 @@ public final class ReferenceBackend implements Backend {
     checkOpen();
     Rows.checkReduction(x, out);
     for (long r = 0; r < Rows.count(x); r++) {
+      checkInterrupt();
       out.setAt(Rows.elementOffset(out, r), logSumExp(row(x, r)));
     }
   }
@@ -80,6 +83,7 @@ public final class ReferenceBackend implements Backend {
     checkOpen();
     Rows.checkTopK(x, values, indices, probabilities);
     for (long r = 0; r < Rows.count(x); r++) {
+      checkInterrupt();
       double[] row = row(x, r);
       double lse = logSumExp(row);
       int[] order = descending(row);
@@ -112,6 +116,7 @@ public final class ReferenceBackend implements Backend {
     checkOpen();
     Rows.checkSample(logits, indices);
     for (long r = 0; r < Rows.count(logits); r++) {
+      checkInterrupt();
       indices.setLongAt(
           Rows.elementOffset(indices, r), draw(row(logits, r), sampling, sampling.firstRow() + r));
     }
@@ -186,9 +191,7 @@ public final class ReferenceBackend implements Backend {
     for (int b = 0; b < call.batch(); b++) {
       for (int head = 0; head < call.queryHeads(); head++) {
         for (long i = 0; i < call.sequence(b).queries(); i++) {
-          if (Thread.currentThread().isInterrupted()) {
-            throw new CancellationException("interrupted");
-          }
+          checkInterrupt();
           attendRow(call, b, head, i);
         }
       }
@@ -291,20 +294,27 @@ public final class ReferenceBackend implements Backend {
     checkOpen();
     Rows.checkMerge(outputs, lses, out, lse);
     for (long r = 0; r < Rows.count(out); r++) {
+      checkInterrupt();
       double[] partial = new double[lses.size()];
       for (int i = 0; i < partial.length; i++) {
         partial[i] = lses.get(i).at(Rows.elementOffset(lses.get(i), r));
       }
+      int[] present =
+          IntStream.range(0, partial.length)
+              .filter(i -> partial[i] != Double.NEGATIVE_INFINITY)
+              .toArray();
       double total = logSumExp(partial);
       double[] merged = new double[(int) out.shape(-1)];
-      for (int i = 0; i < partial.length; i++) {
-        if (partial[i] == Double.NEGATIVE_INFINITY) {
-          continue;
-        }
-        double weight = partial[i] == total ? 1 : Math.exp(partial[i] - total);
-        double[] output = row(outputs.get(i), r);
-        for (int d = 0; d < merged.length; d++) {
-          merged[d] += weight * output[d];
+      if (present.length == 1) { // every bit of it: 0 + x would lose the sign of a zero
+        total = partial[present[0]];
+        merged = row(outputs.get(present[0]), r);
+      } else {
+        for (int i : present) {
+          double weight = Math.exp(partial[i] - total);
+          double[] output = row(outputs.get(i), r);
+          for (int d = 0; d < merged.length; d++) {
+            merged[d] += weight * output[d];
+          }
         }
       }
       write(merged, out, r);
@@ -317,6 +327,12 @@ public final class ReferenceBackend implements Backend {
   @Override
   public void close() {
     closed = true;
+  }
+
+  private static void checkInterrupt() {
+    if (Thread.currentThread().isInterrupted()) {
+      throw new CancellationException("interrupted");
+    }
   }
 
   private void checkOpen() {

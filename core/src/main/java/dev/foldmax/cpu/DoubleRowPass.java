@@ -1,0 +1,147 @@
+package dev.foldmax.cpu;
+
+import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
+
+/** The operations in float64, on F64 and, where another input is F64, on any floating type. */
+final class DoubleRowPass extends RowPass {
+  private final double[] scratch = new double[SPAN];
+  private final double[] sums = new double[BLOCK];
+  private final double[] lanes = new double[2 * Species.F64.length()];
+
+  private int n;
+  private double[] source = scratch;
+  private int from;
+  private double[] target = scratch;
+  private int to;
+
+  /** Where the target has to be written, or null if it is there already. */
+  private @Nullable Elements out;
+
+  private long outOffset;
+
+  @Override
+  void open(Elements x, long row, long begin, int n) {
+    this.n = n;
+    long offset = x.offset(row, begin);
+    double[] array = x.doubles();
+    if (array != null) {
+      source = array;
+      from = x.position(offset);
+    } else {
+      source = scratch;
+      from = 0;
+      x.read(offset, scratch, 0, n);
+    }
+  }
+
+  @Override
+  void aim(Elements tensor, long row, long begin) {
+    outOffset = tensor.offset(row, begin);
+    double[] array = tensor.doubles();
+    if (array != null) {
+      target = array;
+      to = tensor.position(outOffset);
+      out = null;
+    } else {
+      target = scratch;
+      to = 0;
+      out = tensor;
+    }
+  }
+
+  @Override
+  void aimAtScratch() {
+    target = sums;
+    to = 0;
+    out = null;
+  }
+
+  @Override
+  void flush() {
+    if (out != null) {
+      out.write(target, to, outOffset, n);
+    }
+  }
+
+  @Override
+  void release() {
+    source = scratch;
+    target = scratch;
+    out = null;
+  }
+
+  @Override
+  int length() {
+    return n;
+  }
+
+  @Override
+  double element(int i) {
+    return source[from + i];
+  }
+
+  @Override
+  double max() {
+    return DoubleRows.max(source, from, n);
+  }
+
+  @Override
+  double exponentials(double shift) {
+    return DoubleRows.exponentials(source, from, target, to, n, shift, lanes);
+  }
+
+  @Override
+  void scale(double factor) {
+    DoubleRows.scale(target, to, n, factor);
+  }
+
+  @Override
+  void scaledExponentials(double shift, double factor) {
+    DoubleRows.scaledExponentials(source, from, target, to, n, shift, factor);
+  }
+
+  @Override
+  void subtract(double shift, double log) {
+    DoubleRows.subtract(source, from, target, to, n, shift, log);
+  }
+
+  @Override
+  int findAbove(int i, double threshold) {
+    return DoubleRows.findAbove(source, from, i, n, threshold);
+  }
+
+  @Override
+  int lanes() {
+    return Species.F64.length();
+  }
+
+  @Override
+  void clearSums(int length) {
+    Arrays.fill(sums, 0, length, 0);
+  }
+
+  @Override
+  void accumulate(double weight) {
+    DoubleRows.accumulate(source, from, sums, n, weight);
+  }
+
+  @Override
+  void writeSums(Elements tensor, long row, long begin, int length) {
+    tensor.write(sums, 0, tensor.offset(row, begin), length);
+  }
+
+  @Override
+  void differences(double shift, float[] into) {
+    for (int i = 0; i < n; i++) {
+      into[i] = (float) (source[from + i] - shift);
+    }
+  }
+
+  @Override
+  void scores(double shift, double temperature, double[] into) {
+    for (int i = 0; i < n; i++) {
+      into[i] = (source[from + i] - shift) / temperature;
+    }
+  }
+}

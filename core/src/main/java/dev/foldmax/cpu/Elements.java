@@ -1,0 +1,208 @@
+package dev.foldmax.cpu;
+
+import static java.lang.foreign.ValueLayout.JAVA_DOUBLE_UNALIGNED;
+import static java.lang.foreign.ValueLayout.JAVA_FLOAT_UNALIGNED;
+import static java.lang.foreign.ValueLayout.JAVA_SHORT_UNALIGNED;
+
+import dev.foldmax.DType;
+import dev.foldmax.Tensor;
+import dev.foldmax.spi.Rows;
+import java.lang.foreign.MemorySegment;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The memory of a tensor as row kernels see it: runs of elements along the last dimension, which
+ * are read into and written from arrays, or used where they lie when that is a heap array of the
+ * kernel's own type without gaps.
+ */
+final class Elements {
+  private final Tensor tensor;
+  private final MemorySegment segment;
+  private final DType dtype;
+
+  /** The step from an element of a row to the next. */
+  private final long stride;
+
+  /** The array behind a tensor of F32 that can be used in place, or null. */
+  private final float @Nullable [] floats;
+
+  /** The array behind a tensor of F64 that can be used in place, or null. */
+  private final double @Nullable [] doubles;
+
+  /** The position of the tensor's first element in that array. */
+  private final long base;
+
+  private Elements(Tensor tensor) {
+    this.tensor = tensor;
+    this.segment = tensor.segment();
+    this.dtype = tensor.dtype();
+    this.stride = tensor.rank() == 0 || tensor.shape(-1) <= 1 ? 1 : tensor.stride(-1);
+    Object array = segment.heapBase().orElse(null);
+    boolean usable = stride == 1 && segment.address() % dtype.bytes() == 0;
+    this.floats = usable && dtype == DType.F32 && array instanceof float[] f ? f : null;
+    this.doubles = usable && dtype == DType.F64 && array instanceof double[] d ? d : null;
+    this.base = segment.address() / dtype.bytes();
+  }
+
+  static Elements of(Tensor tensor) {
+    return new Elements(tensor);
+  }
+
+  /** The offset, in elements, of an element of a row. */
+  long offset(long row, long index) {
+    return Rows.offset(tensor, row) + index * stride;
+  }
+
+  /** The offset, in elements, of an element by its number in row-major order. */
+  long elementOffset(long element) {
+    return Rows.elementOffset(tensor, element);
+  }
+
+  float @Nullable [] floats() {
+    return floats;
+  }
+
+  double @Nullable [] doubles() {
+    return doubles;
+  }
+
+  /** The position of the element at an offset in {@link #floats} or {@link #doubles}. */
+  int position(long offset) {
+    return Math.toIntExact(base + offset);
+  }
+
+  /** The element at an offset. */
+  double at(long offset) {
+    return tensor.at(offset);
+  }
+
+  /** Copies one element into a tensor, bit for bit if the types are the same. */
+  void copyElement(long offset, Tensor to, long toOffset) {
+    if (to.dtype() == dtype) {
+      int bytes = dtype.bytes();
+      MemorySegment.copy(segment, offset * bytes, to.segment(), toOffset * bytes, bytes);
+    } else {
+      to.setAt(toOffset, tensor.at(offset));
+    }
+  }
+
+  /** Copies a run of elements to a run of another tensor, bit for bit if the types are the same. */
+  void copyRun(long offset, Elements to, long toOffset, long n) {
+    if (stride == 1 && to.stride == 1 && to.dtype == dtype) {
+      int bytes = dtype.bytes();
+      MemorySegment.copy(segment, offset * bytes, to.segment, toOffset * bytes, n * bytes);
+      return;
+    }
+    for (long i = 0; i < n; i++) {
+      copyElement(offset + i * stride, to.tensor, toOffset + i * to.stride);
+    }
+  }
+
+  /**
+   * Reads a run of F32, F16 or BF16.
+   *
+   * @param bits room for 16-bit elements on their way
+   */
+  void read(long offset, float[] into, int at, int n, short[] bits) {
+    switch (dtype) {
+      case F32 -> {
+        if (stride == 1) {
+          MemorySegment.copy(segment, JAVA_FLOAT_UNALIGNED, offset << 2, into, at, n);
+          return;
+        }
+        for (int i = 0; i < n; i++) {
+          into[at + i] = segment.get(JAVA_FLOAT_UNALIGNED, (offset + i * stride) << 2);
+        }
+      }
+      case F16, BF16 -> {
+        for (int done = 0; done < n; done += bits.length) {
+          int part = Math.min(bits.length, n - done);
+          readBits(offset + done * stride, bits, part);
+          if (dtype == DType.BF16) {
+            HalfConversions.fromBf16(bits, into, at + done, part);
+          } else {
+            HalfConversions.fromF16(bits, into, at + done, part);
+          }
+        }
+      }
+      default -> throw new IllegalStateException("read as float32: " + tensor);
+    }
+  }
+
+  private void readBits(long offset, short[] bits, int n) {
+    if (stride == 1) {
+      MemorySegment.copy(segment, JAVA_SHORT_UNALIGNED, offset << 1, bits, 0, n);
+      return;
+    }
+    for (int i = 0; i < n; i++) {
+      bits[i] = segment.get(JAVA_SHORT_UNALIGNED, (offset + i * stride) << 1);
+    }
+  }
+
+  /** Reads a run of any floating type. */
+  void read(long offset, double[] into, int at, int n) {
+    if (dtype == DType.F64 && stride == 1) {
+      MemorySegment.copy(segment, JAVA_DOUBLE_UNALIGNED, offset << 3, into, at, n);
+      return;
+    }
+    for (int i = 0; i < n; i++) {
+      into[at + i] = tensor.at(offset + i * stride);
+    }
+  }
+
+  /**
+   * Writes a run, each element rounded once.
+   *
+   * @param bits room for 16-bit elements on their way
+   */
+  void write(float[] from, int at, long offset, int n, short[] bits) {
+    switch (dtype) {
+      case F32 -> {
+        if (stride == 1) {
+          MemorySegment.copy(from, at, segment, JAVA_FLOAT_UNALIGNED, offset << 2, n);
+          return;
+        }
+        for (int i = 0; i < n; i++) {
+          segment.set(JAVA_FLOAT_UNALIGNED, (offset + i * stride) << 2, from[at + i]);
+        }
+      }
+      case F16, BF16 -> {
+        for (int done = 0; done < n; done += bits.length) {
+          int part = Math.min(bits.length, n - done);
+          if (dtype == DType.BF16) {
+            HalfConversions.toBf16(from, at + done, bits, part);
+          } else {
+            HalfConversions.toF16(from, at + done, bits, part);
+          }
+          writeBits(bits, offset + done * stride, part);
+        }
+      }
+      default -> {
+        for (int i = 0; i < n; i++) {
+          tensor.setAt(offset + i * stride, from[at + i]);
+        }
+      }
+    }
+  }
+
+  private void writeBits(short[] bits, long offset, int n) {
+    if (stride == 1) {
+      MemorySegment.copy(bits, 0, segment, JAVA_SHORT_UNALIGNED, offset << 1, n);
+      return;
+    }
+    for (int i = 0; i < n; i++) {
+      segment.set(JAVA_SHORT_UNALIGNED, (offset + i * stride) << 1, bits[i]);
+    }
+  }
+
+  /** Writes a run, each element rounded once. */
+  void write(double[] from, int at, long offset, int n) {
+    if (dtype == DType.F64 && stride == 1) {
+      MemorySegment.copy(from, at, segment, JAVA_DOUBLE_UNALIGNED, offset << 3, n);
+      return;
+    }
+    for (int i = 0; i < n; i++) {
+      tensor.setAt(offset + i * stride, from[at + i]);
+    }
+  }
+}

@@ -1,0 +1,112 @@
+package dev.foldmax.cpu;
+
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static java.lang.foreign.ValueLayout.JAVA_FLOAT_UNALIGNED;
+import static java.lang.foreign.ValueLayout.JAVA_SHORT_UNALIGNED;
+
+import dev.foldmax.DType;
+import dev.foldmax.Tensor;
+import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
+
+/**
+ * Scratch of float32. One per worker: it has buffers for 16-bit and 8-bit elements on their way.
+ */
+final class FloatIo extends ScratchIo<float[]> {
+  private static final int CHUNK = 1024;
+
+  private final short[] shorts = new short[CHUNK];
+  private final byte[] bytes = new byte[CHUNK];
+
+  @Override
+  void read(Tensor tensor, long offset, long stride, int n, float[] to, int at) {
+    if (stride != 1 && n > 1) {
+      for (int i = 0; i < n; i++) {
+        to[at + i] = (float) tensor.at(offset + i * stride);
+      }
+      return;
+    }
+    MemorySegment segment = tensor.segment();
+    switch (tensor.dtype()) {
+      case F32 -> MemorySegment.copy(segment, JAVA_FLOAT_UNALIGNED, offset << 2, to, at, n);
+      case F16, BF16 -> {
+        for (int done = 0; done < n; done += CHUNK) {
+          int chunk = Math.min(CHUNK, n - done);
+          MemorySegment.copy(segment, JAVA_SHORT_UNALIGNED, (offset + done) << 1, shorts, 0, chunk);
+          if (tensor.dtype() == DType.F16) {
+            HalfConversions.fromF16(shorts, to, at + done, chunk);
+          } else {
+            HalfConversions.fromBf16(shorts, to, at + done, chunk);
+          }
+        }
+      }
+      case I8 -> {
+        for (int done = 0; done < n; done += CHUNK) {
+          int chunk = Math.min(CHUNK, n - done);
+          MemorySegment.copy(segment, JAVA_BYTE, offset + done, bytes, 0, chunk);
+          fromI8(bytes, chunk, to, at + done);
+        }
+      }
+      case F64, BOOL, I32, I64 -> {
+        for (int i = 0; i < n; i++) {
+          to[at + i] = (float) tensor.at(offset + i);
+        }
+      }
+    }
+  }
+
+  /** C2 turns this loop into vector code. */
+  private static void fromI8(byte[] from, int n, float[] to, int at) {
+    for (int i = 0; i < n; i++) {
+      to[at + i] = from[i];
+    }
+  }
+
+  @Override
+  void write(float[] from, int at, int n, Tensor tensor, long offset, long stride) {
+    if (stride == 1 && tensor.dtype() == DType.F32) {
+      MemorySegment.copy(from, at, tensor.segment(), JAVA_FLOAT_UNALIGNED, offset << 2, n);
+      return;
+    }
+    if (stride == 1 && (tensor.dtype() == DType.F16 || tensor.dtype() == DType.BF16)) {
+      for (int done = 0; done < n; done += CHUNK) {
+        int chunk = Math.min(CHUNK, n - done);
+        if (tensor.dtype() == DType.F16) {
+          HalfConversions.toF16(from, at + done, shorts, chunk);
+        } else {
+          HalfConversions.toBf16(from, at + done, shorts, chunk);
+        }
+        MemorySegment.copy(
+            shorts, 0, tensor.segment(), JAVA_SHORT_UNALIGNED, (offset + done) << 1, chunk);
+      }
+      return;
+    }
+    for (int i = 0; i < n; i++) {
+      tensor.setAt(offset + i * stride, from[at + i]);
+    }
+  }
+
+  @Override
+  void multiply(float[] x, int at, int n, double factor) {
+    float f = (float) factor;
+    for (int i = at; i < at + n; i++) {
+      x[i] *= f;
+    }
+  }
+
+  @Override
+  boolean divide(float[] x, int at, int n, double divisor) {
+    float by = (float) divisor;
+    boolean finite = true;
+    for (int i = at; i < at + n; i++) {
+      x[i] = x[i] / by + 0.0f;
+      finite &= Math.abs(x[i]) <= Float.MAX_VALUE;
+    }
+    return finite;
+  }
+
+  @Override
+  void clear(float[] x, int at, int n) {
+    Arrays.fill(x, at, at + n, 0);
+  }
+}

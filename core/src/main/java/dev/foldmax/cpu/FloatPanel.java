@@ -1,0 +1,374 @@
+package dev.foldmax.cpu;
+
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.VectorMask;
+import jdk.incubator.vector.VectorOperators;
+import jdk.incubator.vector.VectorSpecies;
+
+/**
+ * The leaf loops of {@link FloatPrefill}: a panel is two vectors of queries, and <em>lanes are
+ * queries</em>. Maximum, sum and correction are then plain lane-wise vectors, no loop reduces
+ * across lanes, and what a lane computes depends on its own query alone: row invariance for free,
+ * at any vector width.
+ *
+ * <p>In the two matrix kernels six broadcast operands meet two vectors in twelve accumulators,
+ * which with the operands fill AVX2's sixteen registers. C2 would hoist broadcasts out of the loop
+ * and spill them; a branch it can neither foresee nor remove ({@code if (d == never) break}, with
+ * -1 passed for {@code never}) after every second row of six keeps each broadcast at its use.
+ * Without it the same loop gave 33, 40 or 88 GFLOP/s of 91 by luck (AVX2, JDK 25). Constant row
+ * strides let range checks be hoisted.
+ */
+final class FloatPanel {
+  private static final VectorSpecies<Float> F = Species.F32;
+
+  /** Lanes of a vector. */
+  static final int V = F.length();
+
+  /** Queries of a panel. */
+  static final int W = 2 * V;
+
+  /** Keys, or dimensions of values, of a micro-kernel. */
+  static final int GROUP = 6;
+
+  /** Dimensions of a plane of keys in scratch: a tile's keys are cut into planes of this width. */
+  static final int PLANE = 128;
+
+  /** Row stride of a plane: off the powers of two, which would fall into one set of the cache. */
+  static final int KEY_STRIDE = PLANE + 8;
+
+  /** How many elements {@link #packValues} moves at a time, of which GROUP count. */
+  static final int PACKED = 8;
+
+  private static final VectorSpecies<Float> PACK =
+      V >= PACKED ? FloatVector.SPECIES_256 : FloatVector.SPECIES_128;
+
+  /** Offsets of a panel's lane vectors: maximum, sum, correction, and the tile's maximum. */
+  static final int MAX = 0;
+
+  static final int SUM = W;
+  static final int CORRECTION = 2 * W;
+  static final int NEW_MAX = 3 * W;
+  static final int STATE_SIZE = 4 * W;
+
+  private FloatPanel() {}
+
+  private static FloatVector load(float[] a, int i) {
+    return FloatVector.fromArray(F, a, i);
+  }
+
+  private static FloatVector all(float x) {
+    return FloatVector.broadcast(F, x);
+  }
+
+  /**
+   * Scores of six keys: {@code s[j][lane] = sum over d of k[j][d] * q[d][lane]}, in ascending d.
+   *
+   * @param k keys, rows KEY_STRIDE apart from {@code k0}
+   * @param q queries, (dims, W) from {@code q0}
+   * @param s scores, (6, W) from {@code s0}
+   * @param resume whether the sums go on from what {@code s} holds (a further plane)
+   * @param never -1
+   */
+  static void scores(
+      float[] k,
+      int k0,
+      float[] q,
+      int q0,
+      int dims,
+      float[] s,
+      int s0,
+      boolean resume,
+      int never) {
+    FloatVector a0 = all(0);
+    FloatVector a1 = a0;
+    FloatVector b0 = a0;
+    FloatVector b1 = a0;
+    FloatVector c0 = a0;
+    FloatVector c1 = a0;
+    FloatVector d0 = a0;
+    FloatVector d1 = a0;
+    FloatVector e0 = a0;
+    FloatVector e1 = a0;
+    FloatVector f0 = a0;
+    FloatVector f1 = a0;
+    if (resume) {
+      a0 = load(s, s0);
+      a1 = load(s, s0 + V);
+      b0 = load(s, s0 + W);
+      b1 = load(s, s0 + W + V);
+      c0 = load(s, s0 + 2 * W);
+      c1 = load(s, s0 + 2 * W + V);
+      d0 = load(s, s0 + 3 * W);
+      d1 = load(s, s0 + 3 * W + V);
+      e0 = load(s, s0 + 4 * W);
+      e1 = load(s, s0 + 4 * W + V);
+      f0 = load(s, s0 + 5 * W);
+      f1 = load(s, s0 + 5 * W + V);
+    }
+    for (int d = 0; d < dims; d++) {
+      int row = k0 + d;
+      FloatVector x0 = load(q, q0 + d * W);
+      FloatVector x1 = load(q, q0 + d * W + V);
+      FloatVector t = all(k[row]);
+      a0 = t.fma(x0, a0);
+      a1 = t.fma(x1, a1);
+      t = all(k[row + KEY_STRIDE]);
+      b0 = t.fma(x0, b0);
+      b1 = t.fma(x1, b1);
+      if (d == never) {
+        break;
+      }
+      t = all(k[row + 2 * KEY_STRIDE]);
+      c0 = t.fma(x0, c0);
+      c1 = t.fma(x1, c1);
+      t = all(k[row + 3 * KEY_STRIDE]);
+      d0 = t.fma(x0, d0);
+      d1 = t.fma(x1, d1);
+      if (d == never) {
+        break;
+      }
+      t = all(k[row + 4 * KEY_STRIDE]);
+      e0 = t.fma(x0, e0);
+      e1 = t.fma(x1, e1);
+      t = all(k[row + 5 * KEY_STRIDE]);
+      f0 = t.fma(x0, f0);
+      f1 = t.fma(x1, f1);
+    }
+    a0.intoArray(s, s0);
+    a1.intoArray(s, s0 + V);
+    b0.intoArray(s, s0 + W);
+    b1.intoArray(s, s0 + W + V);
+    c0.intoArray(s, s0 + 2 * W);
+    c1.intoArray(s, s0 + 2 * W + V);
+    d0.intoArray(s, s0 + 3 * W);
+    d1.intoArray(s, s0 + 3 * W + V);
+    e0.intoArray(s, s0 + 4 * W);
+    e1.intoArray(s, s0 + 4 * W + V);
+    f0.intoArray(s, s0 + 5 * W);
+    f1.intoArray(s, s0 + 5 * W + V);
+  }
+
+  /**
+   * Spreads a key's value over the groups: six dimensions each, moved eight at a time. The two too
+   * many are overwritten by the next key's, so keys must come in ascending order.
+   *
+   * @param row a value, with room for {@code PACKED - GROUP} more elements
+   * @param to groups, {@code groupStride} apart from {@code at}
+   */
+  static void packValues(float[] row, int groups, float[] to, int at, int groupStride) {
+    for (int g = 0; g < groups; g++) {
+      for (int i = 0; i < PACKED; i += PACK.length()) {
+        FloatVector.fromArray(PACK, row, g * GROUP + i).intoArray(to, at + g * groupStride + i);
+      }
+    }
+  }
+
+  /**
+   * Adds weighted values in six dimensions: {@code o[d][lane] += sum over j of v[j][d] *
+   * p[j][lane]}, in ascending j.
+   *
+   * @param v values, (keys, 6) from {@code v0}
+   * @param p weights, (keys, W)
+   * @param o outputs, (6, W) from {@code o0}
+   * @param never -1
+   */
+  static void values(float[] v, int v0, float[] p, int keys, float[] o, int o0, int never) {
+    FloatVector a0 = load(o, o0);
+    FloatVector a1 = load(o, o0 + V);
+    FloatVector b0 = load(o, o0 + W);
+    FloatVector b1 = load(o, o0 + W + V);
+    FloatVector c0 = load(o, o0 + 2 * W);
+    FloatVector c1 = load(o, o0 + 2 * W + V);
+    FloatVector d0 = load(o, o0 + 3 * W);
+    FloatVector d1 = load(o, o0 + 3 * W + V);
+    FloatVector e0 = load(o, o0 + 4 * W);
+    FloatVector e1 = load(o, o0 + 4 * W + V);
+    FloatVector f0 = load(o, o0 + 5 * W);
+    FloatVector f1 = load(o, o0 + 5 * W + V);
+    for (int j = 0; j < keys; j++) {
+      int row = v0 + j * GROUP;
+      FloatVector x0 = load(p, j * W);
+      FloatVector x1 = load(p, j * W + V);
+      FloatVector t = all(v[row]);
+      a0 = t.fma(x0, a0);
+      a1 = t.fma(x1, a1);
+      t = all(v[row + 1]);
+      b0 = t.fma(x0, b0);
+      b1 = t.fma(x1, b1);
+      if (j == never) {
+        break;
+      }
+      t = all(v[row + 2]);
+      c0 = t.fma(x0, c0);
+      c1 = t.fma(x1, c1);
+      t = all(v[row + 3]);
+      d0 = t.fma(x0, d0);
+      d1 = t.fma(x1, d1);
+      if (j == never) {
+        break;
+      }
+      t = all(v[row + 4]);
+      e0 = t.fma(x0, e0);
+      e1 = t.fma(x1, e1);
+      t = all(v[row + 5]);
+      f0 = t.fma(x0, f0);
+      f1 = t.fma(x1, f1);
+    }
+    a0.intoArray(o, o0);
+    a1.intoArray(o, o0 + V);
+    b0.intoArray(o, o0 + W);
+    b1.intoArray(o, o0 + W + V);
+    c0.intoArray(o, o0 + 2 * W);
+    c1.intoArray(o, o0 + 2 * W + V);
+    d0.intoArray(o, o0 + 3 * W);
+    d1.intoArray(o, o0 + 3 * W + V);
+    e0.intoArray(o, o0 + 4 * W);
+    e1.intoArray(o, o0 + 4 * W + V);
+    f0.intoArray(o, o0 + 5 * W);
+    f1.intoArray(o, o0 + 5 * W + V);
+  }
+
+  /**
+   * The larger of two; where either is NaN, a. A NaN score is left to the sum, which it makes NaN.
+   * {@code FloatVector.max} is emulated on x86 for Java's rule on NaN and was measured at 9.8 G
+   * elements/s against 25.8.
+   */
+  private static FloatVector larger(FloatVector a, FloatVector b) {
+    return a.blend(b, b.compare(VectorOperators.GT, a));
+  }
+
+  /** The largest of the running maximum and a tile's scores, per lane, into NEW_MAX. */
+  static void tileMax(float[] s, int keys, float[] state) {
+    FloatVector a0 = load(state, MAX);
+    FloatVector a1 = load(state, MAX + V);
+    FloatVector b0 = a0;
+    FloatVector b1 = a1;
+    int j = 0;
+    for (; j < keys - 1; j += 2) {
+      a0 = larger(a0, load(s, j * W));
+      a1 = larger(a1, load(s, j * W + V));
+      b0 = larger(b0, load(s, j * W + W));
+      b1 = larger(b1, load(s, j * W + W + V));
+    }
+    if (j < keys) {
+      a0 = larger(a0, load(s, j * W));
+      a1 = larger(a1, load(s, j * W + V));
+    }
+    larger(a0, b0).intoArray(state, NEW_MAX);
+    larger(a1, b1).intoArray(state, NEW_MAX + V);
+  }
+
+  /**
+   * m' and c: lanes whose candidate in NEW_MAX exceeds the maximum by more than {@code threshold}
+   * take it, the others keep theirs; the correction of a lane that keeps its maximum is exactly 1.
+   *
+   * @return whether any lane has a new maximum
+   */
+  static boolean raiseMax(
+      float[] state, float threshold, float factor, float factorLow, float least) {
+    boolean raised = false;
+    for (int i = 0; i < W; i += V) {
+      FloatVector old = load(state, MAX + i);
+      FloatVector candidate = load(state, NEW_MAX + i);
+      VectorMask<Float> rises = candidate.compare(VectorOperators.GT, old.add(threshold));
+      FloatVector max = old.blend(candidate, rises);
+      FloatVector c = all(1).blend(Exponential.pow2(old.sub(max), factor, factorLow, least), rises);
+      max.intoArray(state, MAX + i);
+      c.intoArray(state, CORRECTION + i);
+      load(state, SUM + i).mul(c).intoArray(state, SUM + i);
+      raised |= rises.anyTrue();
+    }
+    return raised;
+  }
+
+  /** Turns scores into weights in place and adds them to the sum. */
+  static void weigh(
+      float[] s, int keys, float[] state, float factor, float factorLow, float least) {
+    FloatVector zero = all(0);
+    FloatVector m0 = load(state, MAX);
+    FloatVector m1 = load(state, MAX + V);
+    // A lane that has seen nothing but -inf: (-inf) - (-inf) would be NaN.
+    m0 = m0.blend(zero, m0.compare(VectorOperators.EQ, Float.NEGATIVE_INFINITY));
+    m1 = m1.blend(zero, m1.compare(VectorOperators.EQ, Float.NEGATIVE_INFINITY));
+    FloatVector l0 = zero;
+    FloatVector l1 = zero;
+    for (int j = 0; j < keys; j++) {
+      FloatVector p0 = Exponential.pow2(load(s, j * W).sub(m0), factor, factorLow, least);
+      FloatVector p1 = Exponential.pow2(load(s, j * W + V).sub(m1), factor, factorLow, least);
+      p0.intoArray(s, j * W);
+      p1.intoArray(s, j * W + V);
+      l0 = l0.add(p0);
+      l1 = l1.add(p1);
+    }
+    load(state, SUM).add(l0).intoArray(state, SUM);
+    load(state, SUM + V).add(l1).intoArray(state, SUM + V);
+  }
+
+  /** O = O * c, for (dims, W) outputs. */
+  static void correct(float[] o, int dims, float[] state) {
+    FloatVector c0 = load(state, CORRECTION);
+    FloatVector c1 = load(state, CORRECTION + V);
+    for (int d = 0; d < dims; d++) {
+      load(o, d * W).mul(c0).intoArray(o, d * W);
+      load(o, d * W + V).mul(c1).intoArray(o, d * W + V);
+    }
+  }
+
+  /**
+   * Hides from each lane the keys outside its interval.
+   *
+   * @param bounds for each lane the first visible key, then for each lane one past the last, both
+   *     counted from the first row of {@code s}; (2, W)
+   */
+  static void hideOutside(float[] s, int keys, float[] bounds) {
+    FloatVector first0 = load(bounds, 0);
+    FloatVector first1 = load(bounds, V);
+    FloatVector end0 = load(bounds, W);
+    FloatVector end1 = load(bounds, W + V);
+    FloatVector hidden = all(Float.NEGATIVE_INFINITY);
+    for (int j = 0; j < keys; j++) {
+      FloatVector key = all(j);
+      VectorMask<Float> out0 =
+          key.compare(VectorOperators.LT, first0).or(key.compare(VectorOperators.GE, end0));
+      VectorMask<Float> out1 =
+          key.compare(VectorOperators.LT, first1).or(key.compare(VectorOperators.GE, end1));
+      load(s, j * W).blend(hidden, out0).intoArray(s, j * W);
+      load(s, j * W + V).blend(hidden, out1).intoArray(s, j * W + V);
+    }
+  }
+
+  /**
+   * Merges a state of later keys into one of earlier keys: both are scaled to the larger maximum
+   * and added. Merging an empty state changes no bit.
+   */
+  static void merge(
+      float[] earlier,
+      float[] earlierO,
+      float[] later,
+      float[] laterO,
+      int dims,
+      float factor,
+      float factorLow,
+      float least) {
+    for (int i = 0; i < W; i += V) {
+      FloatVector m1 = load(earlier, MAX + i);
+      FloatVector m2 = load(later, MAX + i);
+      FloatVector max = larger(m1, m2);
+      FloatVector one = all(1);
+      FloatVector c1 =
+          Exponential.pow2(m1.sub(max), factor, factorLow, least)
+              .blend(one, m1.compare(VectorOperators.EQ, max));
+      FloatVector c2 =
+          Exponential.pow2(m2.sub(max), factor, factorLow, least)
+              .blend(one, m2.compare(VectorOperators.EQ, max));
+      load(later, SUM + i).mul(c2).add(load(earlier, SUM + i).mul(c1)).intoArray(later, SUM + i);
+      max.intoArray(later, MAX + i);
+      for (int d = 0; d < dims; d++) {
+        load(laterO, d * W + i)
+            .mul(c2)
+            .add(load(earlierO, d * W + i).mul(c1))
+            .intoArray(laterO, d * W + i);
+      }
+    }
+  }
+}

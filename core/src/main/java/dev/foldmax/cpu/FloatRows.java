@@ -1,0 +1,193 @@
+package dev.foldmax.cpu;
+
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.VectorMask;
+import jdk.incubator.vector.VectorOperators;
+
+/**
+ * The loops of the row kernels over a run of float32 in an array. A run's last, partial vector goes
+ * through the same arithmetic as a full one, filled up with -inf, so a result depends on the
+ * elements and their number alone.
+ */
+final class FloatRows {
+  private static final int V = Species.F32.length();
+
+  /** How many elements are added up in float32 before the sum goes into the pair (high, low). */
+  private static final int CHUNK = 32 * V;
+
+  private static final float FACTOR = Exponential.LOG2_E;
+  private static final float FACTOR_LOW = Exponential.LOG2_E_LOW;
+  private static final float LEAST = Exponential.least(FACTOR);
+
+  private FloatRows() {}
+
+  /** The largest element that is not NaN; -inf if there is none. */
+  static float max(float[] x, int from, int n) {
+    FloatVector a = FloatVector.broadcast(Species.F32, Float.NEGATIVE_INFINITY);
+    FloatVector b = a;
+    FloatVector c = a;
+    FloatVector d = a;
+    int end = from + n;
+    int i = from;
+    for (; i <= end - 4 * V; i += 4 * V) {
+      a = larger(a, FloatVector.fromArray(Species.F32, x, i));
+      b = larger(b, FloatVector.fromArray(Species.F32, x, i + V));
+      c = larger(c, FloatVector.fromArray(Species.F32, x, i + 2 * V));
+      d = larger(d, FloatVector.fromArray(Species.F32, x, i + 3 * V));
+    }
+    for (; i < end; i += V) {
+      a = larger(a, partial(x, i, end));
+    }
+    return larger(larger(a, b), larger(c, d)).reduceLanes(VectorOperators.MAX);
+  }
+
+  /** The lanes of x where they are larger; unlike {@code max} not slowed by the care for NaN. */
+  private static FloatVector larger(FloatVector a, FloatVector x) {
+    return a.blend(x, x.compare(VectorOperators.GT, a));
+  }
+
+  /** The elements from i to below end, at most a vector, filled up with -inf. */
+  private static FloatVector partial(float[] x, int i, int end) {
+    VectorMask<Float> inside = Species.F32.indexInRange(i, end);
+    return FloatVector.broadcast(Species.F32, Float.NEGATIVE_INFINITY)
+        .blend(FloatVector.fromArray(Species.F32, x, i, inside), inside);
+  }
+
+  private static FloatVector exp(FloatVector x) {
+    return Exponential.pow2(x, FACTOR, FACTOR_LOW, LEAST);
+  }
+
+  /**
+   * Stores {@code exp(x - max)} and returns the sum, with a relative error of some 1e-7 at any
+   * length: chunks are added up in float32, and their sums, by Knuth's error-free addition, in
+   * pairs of float32.
+   *
+   * @param max finite and at least every element; else the sum is NaN
+   * @param lanes room for two vectors
+   */
+  static double exponentials(
+      float[] x, int from, float[] y, int to, int n, float max, float[] lanes) {
+    FloatVector m = FloatVector.broadcast(Species.F32, max);
+    FloatVector high = FloatVector.zero(Species.F32);
+    FloatVector low = high;
+    FloatVector rest = high;
+    int i = 0;
+    while (i <= n - 2 * V) {
+      int stop = Math.min(n, i + CHUNK) - 2 * V;
+      FloatVector a = FloatVector.zero(Species.F32);
+      FloatVector b = a;
+      for (; i <= stop; i += 2 * V) {
+        FloatVector e = exp(FloatVector.fromArray(Species.F32, x, from + i).sub(m));
+        FloatVector f = exp(FloatVector.fromArray(Species.F32, x, from + i + V).sub(m));
+        e.intoArray(y, to + i);
+        f.intoArray(y, to + i + V);
+        a = a.add(e);
+        b = b.add(f);
+      }
+      FloatVector sum = a.add(b);
+      low = low.add(additionError(high, sum));
+      high = high.add(sum);
+    }
+    for (; i < n; i += V) {
+      FloatVector e = exp(partial(x, from + i, from + n).sub(m));
+      e.intoArray(y, to + i, Species.F32.indexInRange(i, n));
+      rest = rest.add(e);
+    }
+    low = low.add(additionError(high, rest));
+    high = high.add(rest);
+    high.intoArray(lanes, 0);
+    low.intoArray(lanes, V);
+    double total = 0;
+    for (int lane = 0; lane < 2 * V; lane++) {
+      total += lanes[lane];
+    }
+    return total;
+  }
+
+  /** What {@code a + b} loses to rounding (TwoSum). */
+  private static FloatVector additionError(FloatVector a, FloatVector b) {
+    FloatVector sum = a.add(b);
+    FloatVector ofB = sum.sub(a);
+    return a.sub(sum.sub(ofB)).add(b.sub(ofB));
+  }
+
+  /** {@code y = exp(x - max) * factor}. */
+  static void scaledExponentials(
+      float[] x, int from, float[] y, int to, int n, float max, float factor) {
+    FloatVector m = FloatVector.broadcast(Species.F32, max);
+    FloatVector c = FloatVector.broadcast(Species.F32, factor);
+    int i = 0;
+    for (; i <= n - 2 * V; i += 2 * V) {
+      FloatVector e = exp(FloatVector.fromArray(Species.F32, x, from + i).sub(m));
+      FloatVector f = exp(FloatVector.fromArray(Species.F32, x, from + i + V).sub(m));
+      e.mul(c).intoArray(y, to + i);
+      f.mul(c).intoArray(y, to + i + V);
+    }
+    for (; i < n; i += V) {
+      FloatVector e = exp(partial(x, from + i, from + n).sub(m));
+      e.mul(c).intoArray(y, to + i, Species.F32.indexInRange(i, n));
+    }
+  }
+
+  /** {@code y *= factor}. */
+  static void scale(float[] y, int from, int n, float factor) {
+    FloatVector c = FloatVector.broadcast(Species.F32, factor);
+    int end = from + n;
+    int i = from;
+    for (; i <= end - 2 * V; i += 2 * V) {
+      FloatVector.fromArray(Species.F32, y, i).mul(c).intoArray(y, i);
+      FloatVector.fromArray(Species.F32, y, i + V).mul(c).intoArray(y, i + V);
+    }
+    for (; i < end; i += V) {
+      partial(y, i, end).mul(c).intoArray(y, i, Species.F32.indexInRange(i, end));
+    }
+  }
+
+  /** {@code y = (x - max) - log}. */
+  static void subtract(float[] x, int from, float[] y, int to, int n, float max, float log) {
+    FloatVector m = FloatVector.broadcast(Species.F32, max);
+    FloatVector l = FloatVector.broadcast(Species.F32, log);
+    int i = 0;
+    for (; i <= n - V; i += V) {
+      FloatVector.fromArray(Species.F32, x, from + i).sub(m).sub(l).intoArray(y, to + i);
+    }
+    for (; i < n; i += V) {
+      FloatVector d = partial(x, from + i, from + n).sub(m).sub(l);
+      d.intoArray(y, to + i, Species.F32.indexInRange(i, n));
+    }
+  }
+
+  /** {@code y += weight * x}. */
+  static void accumulate(float[] x, int from, float[] y, int n, float weight) {
+    FloatVector w = FloatVector.broadcast(Species.F32, weight);
+    for (int i = 0; i < n; i += V) {
+      VectorMask<Float> inside = Species.F32.indexInRange(i, n);
+      FloatVector.fromArray(Species.F32, x, from + i, inside)
+          .fma(w, FloatVector.fromArray(Species.F32, y, i, inside))
+          .intoArray(y, i, inside);
+    }
+  }
+
+  /**
+   * The first vector that holds an element above the threshold, or a NaN; a threshold of NaN finds
+   * every vector.
+   *
+   * @param begin relative to from, a multiple of the vector's length
+   * @return its position relative to from; n if there is none
+   */
+  static int findAbove(float[] x, int from, int begin, int n, float threshold) {
+    FloatVector t = FloatVector.broadcast(Species.F32, threshold);
+    int i = begin;
+    for (; i <= n - V; i += V) {
+      if (!FloatVector.fromArray(Species.F32, x, from + i)
+          .compare(VectorOperators.LE, t)
+          .allTrue()) {
+        return i;
+      }
+    }
+    if (i < n && !partial(x, from + i, from + n).compare(VectorOperators.LE, t).allTrue()) {
+      return i;
+    }
+    return n;
+  }
+}

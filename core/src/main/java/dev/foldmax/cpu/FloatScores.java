@@ -1,0 +1,58 @@
+package dev.foldmax.cpu;
+
+import dev.foldmax.Tensor;
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.VectorSpecies;
+
+/** Scores in float32 scratch. */
+final class FloatScores extends ScoreView {
+  private static final VectorSpecies<Float> F = Species.F32;
+
+  private final FloatIo io;
+  private final float[] run; // (most keys at a time)
+  private float[] scores = {};
+  private int offset;
+
+  FloatScores(TileEngine engine, FloatIo io, int rowStride, int keyStride, int mostKeys) {
+    super(engine, rowStride, keyStride);
+    this.io = io;
+    this.run = new float[mostKeys];
+  }
+
+  /** Looks at scratch whose index 0 is at {@code at}. */
+  FloatScores over(float[] scratch, int at) {
+    scores = scratch;
+    offset = at;
+    return this;
+  }
+
+  @Override
+  double at(int index) {
+    return scores[offset + index];
+  }
+
+  @Override
+  void setAt(int index, double score) {
+    scores[offset + index] = (float) score;
+  }
+
+  @Override
+  void add(Tensor bias, long from, long step, int n, int index, int stride) {
+    io.read(bias, from, step, n, run, 0);
+    for (int j = 0; j < n; j++) {
+      scores[offset + index + j * stride] += run[j];
+    }
+  }
+
+  /** s = s * scale, then s = cap * tanh(s / cap) where there is a cap; n a multiple of vectors. */
+  static void scale(float[] s, int n, float scale, float cap) {
+    for (int i = 0; i < n; i += F.length()) {
+      FloatVector x = FloatVector.fromArray(F, s, i).mul(scale);
+      x.intoArray(s, i);
+    }
+    for (int i = 0; cap > 0 && i < n; i += F.length()) {
+      FloatVector x = FloatVector.fromArray(F, s, i);
+      Exponential.tanh(x.div(cap)).mul(cap).intoArray(s, i);
+    }
+  }
+}

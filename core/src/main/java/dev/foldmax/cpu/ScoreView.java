@@ -1,0 +1,141 @@
+package dev.foldmax.cpu;
+
+import dev.foldmax.Attention;
+import dev.foldmax.Mask;
+import dev.foldmax.ScoreFunction;
+import dev.foldmax.ScoreTile;
+import dev.foldmax.Tensor;
+
+/**
+ * A rectangle of natural scores in an engine's scratch, in whichever order the engine keeps them:
+ * what biases, ALiBi, functions and masks that are no intervals work on. They touch each score with
+ * scalar code; the dot product behind it costs more.
+ */
+abstract class ScoreView implements ScoreTile {
+  private final TileEngine engine;
+  private final int rowStride;
+  private final int keyStride;
+
+  private int firstRow;
+  private int rows;
+  private long begin;
+  private int keys;
+
+  /** Over scores of rows {@code rowStride} apart and of keys {@code keyStride} apart. */
+  ScoreView(TileEngine engine, int rowStride, int keyStride) {
+    this.engine = engine;
+    this.rowStride = rowStride;
+    this.keyStride = keyStride;
+  }
+
+  /** The score at an index of the scratch. */
+  abstract double at(int index);
+
+  /** Sets the score at an index of the scratch. */
+  abstract void setAt(int index, double score);
+
+  /** Adds {@code n} elements of a tensor, {@code step} apart, to scores {@code stride} apart. */
+  abstract void add(Tensor bias, long offset, long step, int n, int index, int stride);
+
+  /** Looks at the scores of some rows and keys; row {@code first} is at index 0. */
+  final void set(int first, int count, long keyBegin, int keyCount) {
+    firstRow = first;
+    rows = count;
+    begin = keyBegin;
+    keys = keyCount;
+  }
+
+  private int index(int i, int j) {
+    return i * rowStride + j * keyStride;
+  }
+
+  /** Adds the bias, then ALiBi. */
+  final void addBiases() {
+    Attention attention = engine.call().attention();
+    Tensor bias = attention.bias();
+    if (bias != null) {
+      long column = begin - engine.sequence().firstKey();
+      long step = bias.rank() == 0 || bias.shape(-1) == 1 ? 0 : bias.stride(-1);
+      for (int i = 0; i < rows; i++) {
+        long offset = bias.broadcastOffset(engine.batch(), head(i), query(i), column);
+        add(bias, offset, step, keys, index(i, 0), keyStride);
+      }
+    }
+    if (attention.alibiSlopes() != null) {
+      addAlibi();
+    }
+  }
+
+  private void addAlibi() {
+    long origin = engine.call().alibiOffset(engine.batch());
+    for (int i = 0; i < rows; i++) {
+      double slope = engine.call().alibiSlope(engine.batch(), head(i));
+      long distance = origin + query(i) - begin;
+      for (int j = 0; j < keys; j++) {
+        set(i, j, get(i, j) - slope * Math.abs(distance - j));
+      }
+    }
+  }
+
+  /** Applies the user's score function. */
+  final void applyFunction() {
+    ScoreFunction function = engine.call().attention().scoreFunction();
+    if (function != null) {
+      function.apply(this);
+    }
+  }
+
+  /** Hides what the mask hides inside the rows' intervals. */
+  final void hideMasked() {
+    Mask mask = engine.call().attention().mask();
+    for (int i = 0; i < rows; i++) {
+      int head = head(i);
+      long query = query(i);
+      for (int j = 0; j < keys; j++) {
+        if (!mask.visibleInside(engine.sequence(), head, query, begin + j)) {
+          set(i, j, Double.NEGATIVE_INFINITY);
+        }
+      }
+    }
+  }
+
+  @Override
+  public final int batch() {
+    return engine.batch();
+  }
+
+  @Override
+  public final int queries() {
+    return rows;
+  }
+
+  @Override
+  public final int keys() {
+    return keys;
+  }
+
+  @Override
+  public final int head(int i) {
+    return engine.head(firstRow + i);
+  }
+
+  @Override
+  public final long query(int i) {
+    return engine.query(firstRow + i);
+  }
+
+  @Override
+  public final long keyBegin() {
+    return begin;
+  }
+
+  @Override
+  public final double get(int i, int j) {
+    return at(index(i, j));
+  }
+
+  @Override
+  public final void set(int i, int j, double score) {
+    setAt(index(i, j), score);
+  }
+}
