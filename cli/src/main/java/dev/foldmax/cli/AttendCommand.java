@@ -157,7 +157,9 @@ final class AttendCommand implements Callable<Integer> {
     try (Backend backend = backends.open()) {
       KernelChoice choice = job.explain(backend);
       describe(report, backend, choice);
-      Stopwatch time = Stopwatch.time(() -> runInParts(job, backend), () -> job.run(backend));
+      Stopwatch time =
+          Stopwatch.time(
+              () -> runInParts(job, backend), () -> job.run(backend), backends.repeatSeconds());
       report.line("time", time.describe());
       report.field("time", time.json());
       describeRate(report, job, time.best());

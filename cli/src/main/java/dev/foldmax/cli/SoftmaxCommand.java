@@ -118,7 +118,10 @@ final class SoftmaxCommand implements Callable<Integer> {
 
       Map<String, Tensor> results = allocate(x, memory);
       Stopwatch time =
-          Stopwatch.time(() -> runInParts(backend, x, results), () -> run(backend, x, results));
+          Stopwatch.time(
+              () -> runInParts(backend, x, results),
+              () -> run(backend, x, results),
+              backends.repeatSeconds());
       describeTime(report, x, results, time);
       Tensor values = results.get(VALUES);
       Tensor indices = results.get(INDICES);

@@ -84,6 +84,7 @@ class UsageTest {
         "--scale=Infinity        | --scale: expected a finite number, got Infinity",
         "--softcap=-1            | --softcap: expected a positive number, got -1.0",
         "--tau=65                | --tau: weights grow up to 2^tau, so expected 0 to 64, got 65.0",
+        "--repeat=-1             | --repeat: expected at least 0, got -1.0",
         "--prefix=-2             | --prefix: expected at least 0, got -2",
         "--threads=0             | --threads: expected at least 1, got 0",
         "--threads=two           | 'two' is not an int",
