@@ -15,7 +15,7 @@ import java.util.Map;
  */
 record Stopwatch(double first, double best, double median, int repeats) {
   /** How slow a first call may be, of a cold JVM, to be worth another. */
-  private static final double QUICK_SECONDS = 3;
+  private static final double QUICK_SECONDS = 5;
 
   private static final int MOST_REPEATS = 10_000;
 
@@ -52,7 +52,7 @@ record Stopwatch(double first, double best, double median, int repeats) {
   /** For people. */
   String describe() {
     if (repeats == 0) {
-      return Quantity.seconds(first) + ", one call";
+      return Quantity.seconds(first) + ", one call in a cold JVM";
     }
     return Quantity.seconds(best)
         + " (best of "

@@ -108,6 +108,49 @@ class AttendTest {
         .containsPattern("lse +largest error .*: passed");
   }
 
+  /** The backend that users get who ask for none, on commands as they type them. */
+  @Test
+  void runsOnTheDefaultBackend() throws IOException {
+    String files =
+        String.format(
+            "--q %s --k %s --v %s --causal=top-left --scale 0.125 --bias %s --mask %s --sinks %s",
+            npy(folder.resolve("q.npy"), q),
+            npy(folder.resolve("k.npy"), k),
+            npy(folder.resolve("v.npy"), v),
+            npy(folder.resolve("b.npy"), bias),
+            npy(folder.resolve("m.npy"), mask),
+            npy(folder.resolve("s.npy"), sinks));
+    Path output = folder.resolve("o.npy");
+    Path plain = safeTensors(folder.resolve("sample.safetensors"), Map.of("q", q, "k", k, "v", v));
+
+    for (String line :
+        List.of(
+            "attend " + plain + " --check",
+            "attend " + plain + " --causal --window 4096,0 --softcap 50 --check --out " + out,
+            "attend --phase prefill --slopes " + folder.resolve("s.npy") + " --check " + plain,
+            "attend " + files + " --rescale lazy --threads 2 --check --out " + output)) {
+      Object[] words = line.split(" ");
+      assertThat(run(words).succeeded().out()).as(line).contains("passed", "kernel");
+    }
+    assertThat(read(out)).containsOnlyKeys("output", "lse");
+    assertThat(readNpy(output).shape()).containsExactly(2, 4, 5, 6);
+  }
+
+  @Test
+  void saysWhyOtherKernelsDeclined() {
+    String backend = "--backend=cpu";
+
+    JsonNode json = run("attend", sample, "--json", backend).succeeded().json();
+    String words = run("attend", sample, "--verbose", backend).succeeded().out();
+
+    assertThat(json.at("/kernel").asString()).isNotBlank();
+    assertThat(json.at("/declined")).isNotEmpty();
+    for (JsonNode declined : json.at("/declined")) {
+      assertThat(declined.at("/kernel").asString()).isNotBlank();
+      assertThat(words).contains(declined.at("/reason").asString());
+    }
+  }
+
   @Test
   void computesTheDefinition() throws IOException {
     run("attend", sample, REFERENCE, "--out", out).succeeded();

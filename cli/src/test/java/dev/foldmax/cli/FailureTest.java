@@ -251,7 +251,7 @@ class FailureTest {
   void saysItInOneLineWhateverHappens() {
     assertThat(Failure.message(new OutOfMemoryError("Java heap space")))
         .isEqualTo(
-            "out of memory (Java heap space); FOLDMAX_JAVA_OPTS=-Xmx8g, say, gives it a larger"
+            "out of memory (Java heap space); FOLDMAX_JAVA_OPTS=-Xmx8g, say, allows a larger"
                 + " heap");
     assertThat(Failure.message(new IllegalStateException())).isEqualTo("IllegalStateException");
     assertThat(Failure.message(new IOException("one\n  two\r\nthree"))).isEqualTo("one two three");
