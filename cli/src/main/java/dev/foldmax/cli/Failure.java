@@ -36,7 +36,8 @@ final class Failure extends RuntimeException {
           case CancellationException interrupt -> "interrupted";
           default -> own.isEmpty() ? name(exception) : own;
         };
-    return text.strip().replaceAll("\\s*\\R\\s*", " ");
+    // Names come from files and may hold anything, such as commands to a terminal.
+    return text.strip().replaceAll("\\s*\\R\\s*", " ").replaceAll("[\\p{Cc}\\p{Cf}]", "?");
   }
 
   private static String name(Throwable exception) {

@@ -23,7 +23,6 @@ import picocli.CommandLine.UnmatchedArgumentException;
     mixinStandardHelpOptions = true,
     versionProvider = Main.Version.class,
     synopsisSubcommandLabel = "(attend | softmax | info)",
-    subcommands = {AttendCommand.class, SoftmaxCommand.class, InfoCommand.class},
     footer = {
       "",
       "Examples:",
@@ -51,7 +50,7 @@ public final class Main implements Runnable {
     Runtime.getRuntime().addShutdownHook(atExit);
     int status;
     try {
-      status = commandLine().execute(args);
+      status = commandLine(args).execute(args);
     } finally {
       ended.countDown();
     }
@@ -71,12 +70,27 @@ public final class Main implements Runnable {
     }
   }
 
-  /** The command line, ready to execute; it writes to its own out and err. */
-  static CommandLine commandLine() {
-    return new CommandLine(new Main())
-        .setUsageHelpWidth(USAGE_WIDTH)
+  /**
+   * A command line, ready to execute the given arguments; it writes to its own out and err. It has
+   * the command that these name, for picocli takes a noticeable part of a start to read the
+   * annotations of each; without one, it has all.
+   */
+  static CommandLine commandLine(String... args) {
+    CommandLine line = new CommandLine(new Main());
+    switch (args.length == 0 ? "" : args[0]) {
+      case "attend" -> line.addSubcommand(new AttendCommand());
+      case "softmax" -> line.addSubcommand(new SoftmaxCommand());
+      case "info" -> line.addSubcommand(new InfoCommand());
+      case "-V", "--version" -> {}
+      default ->
+          line.addSubcommand(new AttendCommand())
+              .addSubcommand(new SoftmaxCommand())
+              .addSubcommand(new InfoCommand());
+    }
+    return line.setUsageHelpWidth(USAGE_WIDTH)
+        .setExpandAtFiles(false)
         .setExecutionStrategy(Main::run)
-        .setParameterExceptionHandler((exception, args) -> usageError(exception))
+        .setParameterExceptionHandler((exception, words) -> usageError(exception))
         .setExecutionExceptionHandler((exception, command, parsed) -> failure(exception, command));
   }
 

@@ -22,11 +22,7 @@ final class Report {
     this.title = title;
   }
 
-  /**
-   * Adds a line for people.
-   *
-   * @param label empty to go on with the line before
-   */
+  /** Adds a line for people. */
   void line(String label, String text) {
     lines.add(new Line(label, text));
   }

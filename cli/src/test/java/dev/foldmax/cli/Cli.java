@@ -15,7 +15,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
-import picocli.CommandLine;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
@@ -51,8 +50,6 @@ final class Cli {
   static Result run(Object... args) {
     StringWriter out = new StringWriter();
     StringWriter err = new StringWriter();
-    CommandLine command =
-        Main.commandLine().setOut(new PrintWriter(out)).setErr(new PrintWriter(err));
     List<String> words = new ArrayList<>();
     for (Object arg : args) {
       words.add(arg.toString());
@@ -61,7 +58,12 @@ final class Cli {
     if (isJob && words.stream().noneMatch(word -> word.startsWith("--repeat"))) {
       words.add("--repeat=0");
     }
-    int status = command.execute(words.toArray(String[]::new));
+    String[] line = words.toArray(String[]::new);
+    int status =
+        Main.commandLine(line)
+            .setOut(new PrintWriter(out))
+            .setErr(new PrintWriter(err))
+            .execute(line);
     return new Result(status, out.toString(), err.toString());
   }
 
