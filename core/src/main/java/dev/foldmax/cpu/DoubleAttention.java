@@ -13,7 +13,10 @@ import java.util.Arrays;
 final class DoubleAttention extends TileEngine {
   private static final int TILE = 128;
 
-  /** A quarter of the cell of {@link DoublePrefill}: splits at its cells are splits at these. */
+  /**
+   * A quarter of the cell of {@link FloatPrefill}, as that of {@link FloatDecode}: splits at its
+   * cells are splits at these.
+   */
   private static final int CELL = 12 * TILE;
 
   private static final int MAX_ROWS = 64;
