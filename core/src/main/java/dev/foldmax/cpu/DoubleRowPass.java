@@ -7,7 +7,8 @@ import org.jspecify.annotations.Nullable;
 final class DoubleRowPass extends RowPass {
   private final double[] scratch = new double[SPAN];
   private final double[] sums = new double[BLOCK];
-  private final double[] lanes = new double[2 * Species.F64.length()];
+  private final double[] lanes = new double[Species.F64.length()];
+  private final double[] laneSums = new double[Species.F64.length()];
 
   private int n;
   private double[] source = scratch;
@@ -88,7 +89,7 @@ final class DoubleRowPass extends RowPass {
 
   @Override
   double exponentials(double shift) {
-    return DoubleRows.exponentials(source, from, target, to, n, shift, lanes);
+    return DoubleRows.exponentials(source, from, target, to, n, shift, lanes, laneSums);
   }
 
   @Override

@@ -7,7 +7,8 @@ import org.jspecify.annotations.Nullable;
 final class FloatRowPass extends RowPass {
   private final float[] scratch = new float[SPAN];
   private final float[] sums = new float[BLOCK];
-  private final float[] lanes = new float[2 * Species.F32.length()];
+  private final float[] lanes = new float[Species.F32.length()];
+  private final double[] laneSums = new double[Species.F32.length()];
   private final short[] bits = new short[BLOCK];
 
   private int n;
@@ -89,7 +90,7 @@ final class FloatRowPass extends RowPass {
 
   @Override
   double exponentials(double shift) {
-    return FloatRows.exponentials(source, from, target, to, n, (float) shift, lanes);
+    return FloatRows.exponentials(source, from, target, to, n, (float) shift, lanes, laneSums);
   }
 
   @Override
