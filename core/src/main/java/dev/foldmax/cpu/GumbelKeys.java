@@ -20,6 +20,8 @@ final class GumbelKeys {
    */
   static final double ERROR = 4e-5;
 
+  private static final IntVector IOTA = IntVector.zero(Species.I32).addIndex(1);
+
   /** sqrt(1/2): the significand of a logarithm's argument is taken from here to sqrt(2). */
   private static final float SQRT_HALF = 0x1.6a09e6p-1f;
 
@@ -32,47 +34,82 @@ final class GumbelKeys {
   private GumbelKeys() {}
 
   /**
-   * The noise {@code ln(E)} of consecutive indices. Three loops: together they are more than C2
-   * inlines into one method, and a vector that crosses a call costs an allocation.
+   * One of the loops that make the noise, over n elements, a multiple of the vector's length. All
+   * of them are more than C2 inlines into one method, and a vector that crosses a call costs an
+   * allocation; so they are called through this interface, at one place that sees each of them, and
+   * C2 compiles each by itself.
+   */
+  @FunctionalInterface
+  private interface Step {
+    /**
+     * Runs the loop.
+     *
+     * @param first the low half of the first index
+     * @param key the low half of the row's stream
+     * @param secondKey what the halves of {@link Sampling#bits} are keyed with in between
+     */
+    void run(int first, int key, int secondKey, int[] bits, float[] x, int n);
+  }
+
+  private static final Step[] STEPS = {
+    (first, key, secondKey, bits, x, n) -> makeBits(first, key, secondKey, bits, n),
+    (first, key, secondKey, bits, x, n) -> makeUniforms(bits, x, n),
+    (first, key, secondKey, bits, x, n) -> takeExponentials(x, n),
+    (first, key, secondKey, bits, x, n) -> takeLogarithms(x, n)
+  };
+
+  /**
+   * The noise {@code ln(E)} of consecutive indices.
    *
    * @param stream of the row
    * @param first the first index; all indices agree in their upper 32 bits
-   * @param into receives n elements, rounded up to a multiple of the vector's length
+   * @param bits room for n elements, rounded up to a multiple of the vector's length
+   * @param into receives as many
    */
-  static void noise(long stream, long first, int n, float[] into) {
-    int padded = Math.ceilDiv(n, V) * V;
+  static void noise(long stream, long first, int n, int[] bits, float[] into) {
     int secondKey = (int) (stream >>> 32) + (int) (first >>> 32) * 0x9e3779b9;
-    uniforms((int) first, (int) stream, secondKey, into, padded);
-    exponentials(into, padded);
-    logarithms(into, padded);
-  }
-
-  /**
-   * The uniform numbers u of {@link Sampling#bits}, in a loop that C2 turns into vectors: u where
-   * it is below 1/2, else u - 1, so that the smaller of u and 1 - u is known to full relative
-   * accuracy.
-   */
-  private static void uniforms(int first, int firstKey, int secondKey, float[] into, int n) {
-    for (int i = 0; i < n; i++) {
-      int x = (first + i) ^ firstKey;
-      x = (x ^ (x >>> 16)) * 0x21f0aaad;
-      x = (x ^ (x >>> 15)) * 0xd35a2d97;
-      x = (x ^ (x >>> 15)) + secondKey;
-      x = (x ^ (x >>> 16)) * 0x21f0aaad;
-      x = (x ^ (x >>> 15)) * 0xd35a2d97;
-      x = x ^ (x >>> 15);
-      int sign = x >> 31;
-      into[i] = ((x ^ sign) + 0.5f) * (0x1p-32f * (sign | 1));
+    for (Step step : STEPS) {
+      step.run((int) first, (int) stream, secondKey, bits, into, Math.ceilDiv(n, V) * V);
     }
   }
 
-  private static void exponentials(float[] x, int n) {
+  /** {@link Sampling#bits}. */
+  private static void makeBits(int first, int key, int secondKey, int[] bits, int n) {
+    for (int i = 0; i < n; i += V) {
+      IntVector x = IOTA.add(first + i).lanewise(VectorOperators.XOR, key);
+      x = mixed(x).add(secondKey);
+      mixed(x).intoArray(bits, i);
+    }
+  }
+
+  private static IntVector mixed(IntVector x) {
+    IntVector y = xorShifted(x, 16).mul(0x21f0aaad);
+    y = xorShifted(y, 15).mul(0xd35a2d97);
+    return xorShifted(y, 15);
+  }
+
+  private static IntVector xorShifted(IntVector x, int shift) {
+    return x.lanewise(VectorOperators.XOR, x.lanewise(VectorOperators.LSHR, shift));
+  }
+
+  /**
+   * The uniform numbers u where they are below 1/2, else u - 1, so that the smaller of u and 1 - u
+   * is known to full relative accuracy. C2 turns the loop into vectors.
+   */
+  private static void makeUniforms(int[] bits, float[] x, int n) {
+    for (int i = 0; i < n; i++) {
+      int sign = bits[i] >> 31;
+      x[i] = ((bits[i] ^ sign) + 0.5f) * (0x1p-32f * (sign | 1));
+    }
+  }
+
+  private static void takeExponentials(float[] x, int n) {
     for (int i = 0; i < n; i += V) {
       exponential(FloatVector.fromArray(Species.F32, x, i)).intoArray(x, i);
     }
   }
 
-  private static void logarithms(float[] x, int n) {
+  private static void takeLogarithms(float[] x, int n) {
     for (int i = 0; i < n; i += V) {
       logarithm(FloatVector.fromArray(Species.F32, x, i)).intoArray(x, i);
     }

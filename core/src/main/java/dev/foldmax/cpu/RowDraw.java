@@ -17,6 +17,7 @@ final class RowDraw {
   private static final int EXTREME = 60;
 
   private final float[] differences = new float[RowPass.BLOCK + GumbelKeys.V];
+  private final int[] bits = new int[RowPass.BLOCK];
   private final float[] noise = new float[RowPass.BLOCK];
   private final float[] keys = new float[GumbelKeys.V];
 
@@ -66,7 +67,7 @@ final class RowDraw {
     int n = pass.length();
     pass.differences(max, differences);
     Arrays.fill(differences, n, n + GumbelKeys.V, Float.NEGATIVE_INFINITY);
-    GumbelKeys.noise(stream, first, n, noise);
+    GumbelKeys.noise(stream, first, n, bits, noise);
     float inverse = (float) (1 / temperature);
     float floor = floor();
     int i = 0;

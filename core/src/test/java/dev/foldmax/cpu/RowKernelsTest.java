@@ -284,7 +284,7 @@ class RowKernelsTest {
     float[] noise = new float[n];
     for (long first : new long[] {0, 1L << 33, 12345L * n, 77L * n, (1L << 32) - n}) {
       for (long stream = -40; stream < 40; stream++) {
-        GumbelKeys.noise(stream << 29, first, n, noise);
+        GumbelKeys.noise(stream << 29, first, n, new int[n], noise);
         for (int i = 0; i < n; i++) {
           double expected = Math.log(-Math.log1p(-Sampling.uniform(stream << 29, first + i)));
           if (!(Math.abs(noise[i] - expected) <= GumbelKeys.ERROR / 8)) {
