@@ -84,7 +84,17 @@ final class DoubleRowPass extends RowPass {
 
   @Override
   double max() {
-    return DoubleRows.max(source, from, n);
+    return DoubleRows.max(source, from, n, lanes);
+  }
+
+  @Override
+  double boundOfLargest(int k) {
+    if (k > lanes.length) {
+      return Double.NaN;
+    }
+    Arrays.sort(lanes);
+    double least = lanes[lanes.length - k];
+    return least == Double.NEGATIVE_INFINITY ? Double.NaN : Math.nextDown(least);
   }
 
   @Override

@@ -17,8 +17,12 @@ final class DoubleRows {
 
   private DoubleRows() {}
 
-  /** The largest element that is not NaN; -inf if there is none. */
-  static double max(double[] x, int from, int n) {
+  /**
+   * The largest element that is not NaN; -inf if there is none.
+   *
+   * @param lanes receives the largest of each lane, that is, of as many disjoint sets
+   */
+  static double max(double[] x, int from, int n, double[] lanes) {
     DoubleVector a = DoubleVector.broadcast(Species.F64, Double.NEGATIVE_INFINITY);
     DoubleVector b = a;
     DoubleVector c = a;
@@ -34,7 +38,9 @@ final class DoubleRows {
     for (; i < end; i += V) {
       a = larger(a, partial(x, i, end));
     }
-    return larger(larger(a, b), larger(c, d)).reduceLanes(VectorOperators.MAX);
+    DoubleVector largest = larger(larger(a, b), larger(c, d));
+    largest.intoArray(lanes, 0);
+    return largest.reduceLanes(VectorOperators.MAX);
   }
 
   /** The lanes of x where they are larger; unlike {@code max} not slowed by the care for NaN. */

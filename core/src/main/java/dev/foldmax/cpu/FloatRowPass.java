@@ -85,7 +85,17 @@ final class FloatRowPass extends RowPass {
 
   @Override
   double max() {
-    return FloatRows.max(source, from, n);
+    return FloatRows.max(source, from, n, lanes);
+  }
+
+  @Override
+  double boundOfLargest(int k) {
+    if (k > lanes.length) {
+      return Double.NaN;
+    }
+    Arrays.sort(lanes);
+    float least = lanes[lanes.length - k];
+    return least == Float.NEGATIVE_INFINITY ? Double.NaN : Math.nextDown(least);
   }
 
   @Override

@@ -22,8 +22,12 @@ final class FloatRows {
 
   private FloatRows() {}
 
-  /** The largest element that is not NaN; -inf if there is none. */
-  static float max(float[] x, int from, int n) {
+  /**
+   * The largest element that is not NaN; -inf if there is none.
+   *
+   * @param lanes receives the largest of each lane, that is, of as many disjoint sets
+   */
+  static float max(float[] x, int from, int n, float[] lanes) {
     FloatVector a = FloatVector.broadcast(Species.F32, Float.NEGATIVE_INFINITY);
     FloatVector b = a;
     FloatVector c = a;
@@ -39,7 +43,9 @@ final class FloatRows {
     for (; i < end; i += V) {
       a = larger(a, partial(x, i, end));
     }
-    return larger(larger(a, b), larger(c, d)).reduceLanes(VectorOperators.MAX);
+    FloatVector largest = larger(larger(a, b), larger(c, d));
+    largest.intoArray(lanes, 0);
+    return largest.reduceLanes(VectorOperators.MAX);
   }
 
   /** The lanes of x where they are larger; unlike {@code max} not slowed by the care for NaN. */
