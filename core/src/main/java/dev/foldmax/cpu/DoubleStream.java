@@ -6,13 +6,9 @@ import jdk.incubator.vector.VectorShuffle;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * The leaf loops of {@link DoubleDecode}: lanes are dimensions, each key and value is read once for
- * four rows or for one. What a row gets does not depend on how many rows are served together: a dot
- * product always takes even and odd vectors of dimensions in two accumulators and adds lanes in one
- * tree, and values are added key by key.
- *
- * <p>{@code reduceLanes(ADD)} is not used: its order is unspecified, and the interpreter's differs
- * from C2's.
+ * The leaf loops of {@link DoubleAttention}: {@link FloatStream} in float64, line for line. The
+ * Vector API has a class for each element type and C2 makes vector code only of loops that name
+ * one, so the two cannot be written as one.
  */
 final class DoubleStream {
   private static final VectorSpecies<Double> F = Species.F64;
