@@ -40,7 +40,10 @@ final class DoubleStream {
     return DoubleVector.broadcast(F, x);
   }
 
-  /** The sum of all lanes: halves are added until one is left. */
+  /**
+   * The sum of all lanes: halves are added until one is left. Rotating all lanes changes no bit of
+   * it, so it does not matter in which lane a tile's first key stands.
+   */
   private static double sum(DoubleVector even, DoubleVector odd) {
     DoubleVector x = even.add(odd);
     if (V >= 8) {

@@ -45,7 +45,10 @@ final class FloatStream {
     return FloatVector.broadcast(F, x);
   }
 
-  /** The sum of all lanes: halves are added until one is left. */
+  /**
+   * The sum of all lanes: halves are added until one is left. Rotating all lanes changes no bit of
+   * it, so it does not matter in which lane a tile's first key stands.
+   */
   private static float sum(FloatVector even, FloatVector odd) {
     FloatVector x = even.add(odd);
     if (V >= 16) {
