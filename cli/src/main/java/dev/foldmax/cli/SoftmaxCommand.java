@@ -148,24 +148,9 @@ final class SoftmaxCommand implements Callable<Integer> {
     if (tensorName != null && !InputFiles.isSafeTensors(file)) {
       throw wrong("--tensor is for .safetensors files and conflicts with " + file);
     }
-    List<OutputFile> outputs = new ArrayList<>();
-    if (out != null) {
-      outputs.add(new OutputFile("--out", out));
-    }
-    if (lse != null) {
-      outputs.add(new OutputFile("--lse", lse));
-    }
-    for (OutputFile output : outputs) {
-      output.validate(spec.commandLine(), List.of(file));
-    }
+    List<OutputFile> outputs = OutputFile.of(spec.commandLine(), out, lse, List.of(file));
     if (topK != null && out != null && !InputFiles.isSafeTensors(out)) {
       throw wrong("--top-k writes three tensors, so --out must be a .safetensors file, got " + out);
-    }
-    if (outputs.size() == 2 && outputs.getFirst().isSameFile(outputs.getLast().path())) {
-      if (!outputs.getFirst().isSafeTensors()) {
-        throw wrong("--out and --lse name the same file, " + out);
-      }
-      outputs.removeLast();
     }
     return outputs;
   }
