@@ -51,6 +51,9 @@ final class SoftmaxCommand implements Callable<Integer> {
   /** How many are shown where nothing else is asked for. */
   private static final int SHOWN_LARGEST = 5;
 
+  /** How many fit a line. */
+  private static final int SHOWN_IN_WORDS = 8;
+
   private static final String OUTPUT = "output";
   private static final String LSE = "lse";
   private static final String VALUES = "values";
@@ -274,14 +277,17 @@ final class SoftmaxCommand implements Callable<Integer> {
         double value = values.at(Rows.offset(values, row) + i);
         long index = indices.longAt(Rows.offset(indices, row) + i);
         double probability = probabilities.at(Rows.offset(probabilities, row) + i);
-        words.add(index + " (" + Quantity.percent(probability) + ")");
+        if (i < SHOWN_IN_WORDS) {
+          words.add(index + " (" + Quantity.percent(probability) + ")");
+        }
         Map<String, Object> element = new LinkedHashMap<>();
         element.put("index", index);
         element.put("value", value);
         element.put("probability", probability);
         elements.add(element);
       }
-      report.line("row " + row, String.join(", ", words));
+      String more = values.shape(-1) > SHOWN_IN_WORDS ? ", ..." : "";
+      report.line("row " + row, String.join(", ", words) + more);
       Map<String, Object> json = new LinkedHashMap<>();
       json.put("row", row);
       json.put("largest", elements);
