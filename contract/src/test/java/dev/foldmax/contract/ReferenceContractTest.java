@@ -24,4 +24,9 @@ class ReferenceContractTest extends BackendContract {
   public long mostWork() {
     return 400_000;
   }
+
+  @Override
+  public boolean allocatesNothing() {
+    return false;
+  }
 }
