@@ -71,9 +71,7 @@ final class RowDraw {
     float inverse = (float) (1 / temperature);
     float floor = floor();
     int i = 0;
-    while ((i =
-            GumbelKeys.findAbove(
-                differences, noise, i, n, inverse, floor, threshold(), keys))
+    while ((i = GumbelKeys.findAbove(differences, noise, i, n, inverse, floor, threshold(), keys))
         < n) {
       int end = Math.min(n, i + GumbelKeys.V);
       float threshold = threshold();
