@@ -3,7 +3,10 @@ module dev.foldmax.cli {
   requires dev.foldmax;
   requires dev.foldmax.io;
   requires info.picocli;
+  requires static jdk.incubator.vector;
+  requires jdk.management;
   requires static org.jspecify;
+  requires tools.jackson.core;
 
   // picocli reads annotations and sets fields by reflection.
   opens dev.foldmax.cli to

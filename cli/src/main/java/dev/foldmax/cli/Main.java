@@ -1,43 +1,184 @@
 package dev.foldmax.cli;
 
+import java.io.PrintWriter;
 import java.lang.module.ModuleDescriptor;
+import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.ExecutionException;
 import picocli.CommandLine.IVersionProvider;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.ParseResult;
 import picocli.CommandLine.Spec;
+import picocli.CommandLine.UnmatchedArgumentException;
 
 /** The {@code foldmax} command. Does nothing by itself: subcommands do the work. */
 @Command(
     name = "foldmax",
     description = "Online softmax and exact attention.",
     mixinStandardHelpOptions = true,
-    versionProvider = Main.Version.class)
+    versionProvider = Main.Version.class,
+    synopsisSubcommandLabel = "(attend | softmax | info)",
+    footer = {
+      "",
+      "Examples:",
+      "  foldmax attend sample.safetensors --check",
+      "  foldmax softmax logits.npy --out p.npy",
+      "  foldmax info",
+      "",
+      "foldmax COMMAND --help shows more of them."
+    },
+    exitCodeListHeading = "%nExit codes:%n",
+    exitCodeList = {"0:done", "1:the job, or its --check, failed", "2:the command line is wrong"})
 public final class Main implements Runnable {
+  private static final int USAGE_WIDTH = 100;
+  private static final int STOP_SECONDS = 5;
+
   @Spec private CommandSpec spec;
 
   private Main() {}
 
   /** Runs the command line and ends the process with its exit status. */
   public static void main(String[] args) {
-    System.exit(new CommandLine(new Main()).execute(args));
+    Thread main = Thread.currentThread();
+    CountDownLatch ended = new CountDownLatch(1);
+    Thread atExit = new Thread(() -> stop(main, ended), "stop");
+    Runtime.getRuntime().addShutdownHook(atExit);
+    int status;
+    try {
+      status = commandLine(args).execute(args);
+    } finally {
+      ended.countDown();
+    }
+    System.exit(status);
+  }
+
+  /** At Ctrl-C: lets the job stop and take back a file that it has half written. */
+  private static void stop(Thread main, CountDownLatch ended) {
+    if (ended.getCount() == 0) {
+      return;
+    }
+    main.interrupt();
+    try {
+      ended.await(STOP_SECONDS, TimeUnit.SECONDS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  /**
+   * A command line, ready to execute the given arguments; it writes to its own out and err. It has
+   * the command that these name, for picocli takes a noticeable part of a start to read the
+   * annotations of each; without one, it has all.
+   */
+  static CommandLine commandLine(String... args) {
+    CommandLine line = new CommandLine(new Main());
+    switch (args.length == 0 ? "" : args[0]) {
+      case "attend" -> line.addSubcommand(new AttendCommand());
+      case "softmax" -> line.addSubcommand(new SoftmaxCommand());
+      case "info" -> line.addSubcommand(new InfoCommand());
+      case "-V", "--version" -> {}
+      default ->
+          line.addSubcommand(new AttendCommand())
+              .addSubcommand(new SoftmaxCommand())
+              .addSubcommand(new InfoCommand());
+    }
+    return line.setUsageHelpWidth(USAGE_WIDTH)
+        .setExpandAtFiles(false)
+        .setExecutionStrategy(Main::run)
+        .setParameterExceptionHandler((exception, words) -> usageError(exception))
+        .setExecutionExceptionHandler((exception, command, parsed) -> failure(exception, command));
   }
 
   @Override
   public void run() {
-    throw new ParameterException(spec.commandLine(), "Missing a command.");
+    throw new ParameterException(spec.commandLine(), "missing a command: attend, softmax or info");
+  }
+
+  /** Runs a command; an error of the JVM, such as a heap too small, is a failure like others. */
+  private static int run(ParseResult parsed) {
+    try {
+      return new CommandLine.RunLast().execute(parsed);
+    } catch (OutOfMemoryError | InternalError error) {
+      Failure failure = new Failure(Failure.message(error), error);
+      CommandLine command = parsed.asCommandLineList().getLast();
+      throw new ExecutionException(command, failure.getMessage(), failure);
+    }
+  }
+
+  private static int usageError(ParameterException exception) {
+    CommandLine command = exception.getCommandLine();
+    StringBuilder message = new StringBuilder();
+    if (exception instanceof UnmatchedArgumentException unmatched) {
+      message.append(describe(unmatched));
+    } else {
+      message.append(Failure.message(exception));
+    }
+    String name = command.getCommandSpec().qualifiedName();
+    message.append(" (see ").append(name).append(" --help)");
+    return report(
+        exception, command, message.toString(), command.getCommandSpec().exitCodeOnInvalidInput());
+  }
+
+  private static String describe(UnmatchedArgumentException exception) {
+    CommandSpec command = exception.getCommandLine().getCommandSpec();
+    String argument = "'" + exception.getUnmatched().getFirst() + "'";
+    String text;
+    if (exception.isUnknownOption()) {
+      text = "there is no option " + argument;
+    } else if (!command.subcommands().isEmpty()) {
+      text = "there is no command " + argument;
+    } else if (command.positionalParameters().isEmpty()) {
+      text = "expected no file, got " + argument;
+    } else {
+      text = "expected one file, got " + argument + " too";
+    }
+    List<String> suggestions = exception.getSuggestions();
+    return suggestions.isEmpty()
+        ? text
+        : text + "; did you mean " + String.join(" or ", suggestions);
+  }
+
+  private static int failure(Throwable exception, CommandLine command) {
+    return report(
+        exception,
+        command,
+        Failure.message(exception),
+        command.getCommandSpec().exitCodeOnExecutionException());
+  }
+
+  private static int report(Throwable exception, CommandLine command, String message, int status) {
+    PrintWriter err = command.getErr();
+    err.println(command.getCommandSpec().qualifiedName() + ": " + message);
+    if (isVerbose(command)) {
+      exception.printStackTrace(err);
+    }
+    err.flush();
+    return status;
+  }
+
+  /** Asks the arguments themselves, since those of a wrong command line are not all parsed. */
+  private static boolean isVerbose(CommandLine command) {
+    return command.getParseResult() != null
+        && command.getParseResult().originalArgs().contains(CommonOptions.VERBOSE);
   }
 
   /** Takes the version from the module, where the build has put it. */
   static final class Version implements IVersionProvider {
     @Override
     public String[] getVersion() {
+      return new String[] {"foldmax " + current()};
+    }
+
+    static String current() {
       ModuleDescriptor module = Main.class.getModule().getDescriptor();
-      String version =
-          Optional.ofNullable(module).flatMap(ModuleDescriptor::rawVersion).orElse("(unreleased)");
-      return new String[] {"foldmax " + version};
+      return Optional.ofNullable(module)
+          .flatMap(ModuleDescriptor::rawVersion)
+          .orElse("(unreleased)");
     }
   }
 }

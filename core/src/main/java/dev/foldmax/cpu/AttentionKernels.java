@@ -1,6 +1,7 @@
 package dev.foldmax.cpu;
 
 import dev.foldmax.KernelChoice;
+import dev.foldmax.KeyValues;
 import dev.foldmax.Phase;
 import dev.foldmax.spi.AttentionCall;
 import java.util.ArrayList;
@@ -8,6 +9,7 @@ import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Cuts an attention into tasks and hands them to the workers. A task is a block of rows and a split
@@ -104,6 +106,8 @@ final class AttentionKernels {
   /** The tasks of a call. */
   private final class Grid {
     private final AttentionCall call;
+    private final @Nullable Elements keyElements;
+    private final @Nullable Elements valueElements;
     private final Family[] families; // (batch)
     private final long[] firstBlock; // (batch + 1)
     private final int[] headsPerBlock; // (batch)
@@ -114,6 +118,9 @@ final class AttentionKernels {
 
     Grid(AttentionCall call) {
       this.call = call;
+      KeyValues kv = call.keyValues();
+      keyElements = kv.keyScales() == null ? Elements.of(kv.keys()) : null;
+      valueElements = kv.valueScales() == null ? Elements.of(kv.values()) : null;
       int batch = call.batch();
       families = new Family[batch];
       firstBlock = new long[batch + 1];
@@ -172,8 +179,8 @@ final class AttentionKernels {
       int firstInGroup = (int) (headBlock % headBlocks) * headsPerBlock[b];
       int head = (int) (headBlock / headBlocks) * call.group() + firstInGroup;
       long firstQuery = queryBlock * queriesPerBlock[b];
+      engine.setCall(call, keyElements, valueElements);
       engine.start(
-          call,
           b,
           head,
           Math.min(headsPerBlock[b], call.group() - firstInGroup),

@@ -2,6 +2,7 @@ package dev.foldmax.cpu;
 
 import dev.foldmax.KeyValues;
 import dev.foldmax.Rescale;
+import dev.foldmax.Tensor;
 import dev.foldmax.spi.AttentionCall;
 import java.util.Arrays;
 
@@ -16,8 +17,11 @@ final class FloatDecode extends TileEngine {
   private static final int CELL = 12 * TILE;
 
   private static final int MAX_ROWS = 64;
+
+  /** Elements of keys or values in scratch at a time: half of a first-level cache of 32 KiB. */
+  private static final int CHUNK = 4096;
+
   private static final int V = FloatStream.V;
-  private static final int STEP = FloatStream.STEP;
   private static final int ROWS = FloatStream.ROWS;
 
   private final FloatIo io = new FloatIo();
@@ -30,6 +34,11 @@ final class FloatDecode extends TileEngine {
   private float least;
   private float threshold;
 
+  // What the steps work on: some keys of a tile, and how far into it they begin.
+  private long tileBegin;
+  private int lead;
+  private int keyCount;
+
   private float[] q = {}; // (rows, keyDims): padded with zeros
   private float[] o = {}; // (rows, valueDims): likewise
   private float[] max = {}; // (rows)
@@ -37,8 +46,8 @@ final class FloatDecode extends TileEngine {
   private float[][] levelO = {}; // (levels)(rows, valueDims)
   private float[][] levelMax = {}; // (levels)(rows)
   private float[][] levelSum = {}; // (levels)(rows)
-  private float[] keys = {}; // (TILE, keyDims)
-  private float[] values = {}; // (TILE, valueDims)
+  private float[] keys = {}; // (chunk, keyDims)
+  private float[] values = {}; // (chunk, valueDims)
   private float[] scores = {}; // (rows, TILE)
   private float[] hidden = {}; // (rows, TILE), when careful
 
@@ -57,7 +66,7 @@ final class FloatDecode extends TileEngine {
   }
 
   private static int padded(int dims) {
-    return Math.max(1, Math.ceilDiv(dims, STEP)) * STEP;
+    return Math.max(1, Math.ceilDiv(dims, V)) * V;
   }
 
   @Override
@@ -92,12 +101,14 @@ final class FloatDecode extends TileEngine {
       levelMax = new float[0][];
       levelSum = new float[0][];
     }
-    // Padding stays zero: other head dimensions may have left theirs.
-    if (keys.length != TILE * keyDims) {
-      keys = new float[TILE * keyDims];
+    if (keys.length < chunk(keyDims) * keyDims) {
+      keys = new float[chunk(keyDims) * keyDims];
     }
-    if (values.length != TILE * valueDims) {
-      values = new float[TILE * valueDims];
+    if (values.length < chunk(valueDims) * valueDims) {
+      values = new float[chunk(valueDims) * valueDims];
+    }
+    if (keyDims != call().keyDim()) {
+      Arrays.fill(keys, 0); // padding: another head dimension may have left a NaN there
     }
   }
 
@@ -108,47 +119,33 @@ final class FloatDecode extends TileEngine {
     Arrays.fill(sum, 0, rows(), 0);
   }
 
-  /** The five lines, row by row, around the two products, four rows at a time. */
+  /**
+   * The five lines, row by row, around the two products, four rows at a time. A key's score has a
+   * fixed place in its tile, whichever part of the tile is folded: the sum adds lanes up in an
+   * order that must not depend on what the other rows of the block see.
+   */
   @Override
   void foldTile(long begin, int n) {
-    KeyValues kv = call().keyValues();
-    io.readRows(
-        kv,
-        kv.keys(),
-        kv.keyScales(),
-        batch(),
-        keyHead(),
-        begin,
-        n,
-        0,
-        call().keyDim(),
-        keys,
-        0,
-        keyDims);
-    io.readRows(
-        kv,
-        kv.values(),
-        kv.valueScales(),
-        batch(),
-        keyHead(),
-        begin,
-        n,
-        0,
-        call().valueDim(),
-        values,
-        0,
-        valueDims);
-    score(n);
-    modify(begin, n);
-    if (isCareful()) {
-      if (hidden.length < scores.length) {
-        hidden = new float[scores.length];
-      }
-      System.arraycopy(scores, 0, hidden, 0, rows() * TILE);
+    tileBegin = begin;
+    lead = (int) (begin % TILE);
+    keyCount = n;
+    for (Step step : STEPS) {
+      step.run(this);
     }
-    int padded = Math.ceilDiv(n, V) * V;
+  }
+
+  /** A step of folding a tile; apart for the reason that {@link FloatPrefill} gives. */
+  private interface Step {
+    void run(FloatDecode engine);
+  }
+
+  private static final Step[] STEPS = {
+    FloatDecode::score, FloatDecode::modify, FloatDecode::weigh, FloatDecode::addValues
+  };
+
+  private void weigh() {
+    int padded = Math.ceilDiv(lead + keyCount, V) * V;
     for (int r = 0; r < rows(); r++) {
-      Arrays.fill(scores, r * TILE + n, r * TILE + padded, Float.NEGATIVE_INFINITY);
       float candidate = FloatStream.max(scores, r * TILE, padded);
       boolean rises = candidate > max[r] + threshold;
       float m = rises ? candidate : max[r];
@@ -162,55 +159,141 @@ final class FloatDecode extends TileEngine {
       float reference = m == Float.NEGATIVE_INFINITY ? 0 : m;
       sum[r] += FloatStream.weigh(scores, r * TILE, padded, reference, factor, factorLow, least);
     }
-    if (isCareful()) {
-      addVisibleValues(n);
-    } else {
-      addValues(n);
+  }
+
+  /**
+   * Dot products with the tile's keys: where they lie, if they do so in one piece of an array, else
+   * through scratch, as many at a time as stay in the first-level cache.
+   */
+  private void score() {
+    long begin = tileBegin;
+    int n = keyCount;
+    KeyValues kv = call().keyValues();
+    Elements inPlace = keyElements();
+    float[] array = inPlace == null ? null : inPlace.floats();
+    if (inPlace != null
+        && array != null
+        && keyDims == call().keyDim()
+        && kv.run(batch(), begin, begin + n) == n) {
+      Tensor from = kv.keys();
+      scoreKeys(array, inPlace.position(offset(from, begin)), (int) from.stride(2), lead, n);
+      return;
+    }
+    int chunk = chunk(keyDims);
+    for (int j = 0; j < n; j += chunk) {
+      int count = Math.min(chunk, n - j);
+      io.readRows(
+          kv,
+          kv.keys(),
+          kv.keyScales(),
+          batch(),
+          keyHead(),
+          begin + j,
+          count,
+          0,
+          call().keyDim(),
+          keys,
+          0,
+          keyDims);
+      scoreKeys(keys, 0, keyDims, lead + j, count);
     }
   }
 
-  private void score(int n) {
+  private static int chunk(int dims) {
+    return Math.clamp(CHUNK / dims, 1, TILE);
+  }
+
+  /** The offset, in elements, of a position's row. */
+  private long offset(Tensor tensor, long position) {
+    KeyValues kv = call().keyValues();
+    return kv.block(batch(), position) * tensor.stride(0)
+        + keyHead() * tensor.stride(1)
+        + kv.row(batch(), position) * tensor.stride(2);
+  }
+
+  private void scoreKeys(float[] k, int k0, int stride, int first, int n) {
     int r = 0;
     for (; r + ROWS <= rows(); r += ROWS) {
       FloatStream.scoresOfFour(
-          q, r * keyDims, keys, 0, keyDims, keyDims, scores, r * TILE, TILE, n);
+          q, r * keyDims, k, k0, stride, keyDims, scores, r * TILE + first, TILE, n);
     }
     for (; r < rows(); r++) {
-      FloatStream.scoresOfOne(q, r * keyDims, keys, 0, keyDims, keyDims, scores, r * TILE, n);
+      FloatStream.scoresOfOne(q, r * keyDims, k, k0, stride, keyDims, scores, r * TILE + first, n);
     }
   }
 
-  private void addValues(int n) {
+  private void addValues() {
+    long begin = tileBegin;
+    int n = keyCount;
+    KeyValues kv = call().keyValues();
+    Elements inPlace = valueElements();
+    float[] array = inPlace == null ? null : inPlace.floats();
+    if (inPlace != null
+        && array != null
+        && valueDims == call().valueDim()
+        && kv.run(batch(), begin, begin + n) == n) {
+      Tensor from = kv.values();
+      addValues(array, inPlace.position(offset(from, begin)), (int) from.stride(2), lead, n);
+      return;
+    }
+    int chunk = chunk(valueDims);
+    for (int j = 0; j < n; j += chunk) {
+      int count = Math.min(chunk, n - j);
+      io.readRows(
+          kv,
+          kv.values(),
+          kv.valueScales(),
+          batch(),
+          keyHead(),
+          begin + j,
+          count,
+          0,
+          call().valueDim(),
+          values,
+          0,
+          valueDims);
+      addValues(values, 0, valueDims, lead + j, count);
+    }
+  }
+
+  private void addValues(float[] v, int v0, int stride, int first, int n) {
+    if (isCareful()) {
+      addVisibleValues(v, v0, stride, first, n);
+      return;
+    }
     int r = 0;
     for (; r + ROWS <= rows(); r += ROWS) {
       FloatStream.valuesOfFour(
-          values, 0, valueDims, valueDims, scores, r * TILE, TILE, n, o, r * valueDims);
+          v, v0, stride, valueDims, scores, r * TILE + first, TILE, n, o, r * valueDims);
     }
     for (; r < rows(); r++) {
       FloatStream.valuesOfOne(
-          values, 0, valueDims, valueDims, scores, r * TILE, n, o, r * valueDims);
+          v, v0, stride, valueDims, scores, r * TILE + first, n, o, r * valueDims);
     }
   }
 
   /** The values kernels' arithmetic, one by one, without the values of hidden keys. */
-  private void addVisibleValues(int n) {
+  private void addVisibleValues(float[] v, int v0, int stride, int first, int n) {
     for (int r = 0; r < rows(); r++) {
       for (int j = 0; j < n; j++) {
-        if (hidden[r * TILE + j] == Float.NEGATIVE_INFINITY) {
+        int at = r * TILE + first + j;
+        if (hidden[at] == Float.NEGATIVE_INFINITY) {
           continue;
         }
-        float weight = scores[r * TILE + j];
         for (int d = 0; d < call().valueDim(); d++) {
-          int at = r * valueDims + d;
-          o[at] = Math.fma(weight, values[j * valueDims + d], o[at]);
+          int to = r * valueDims + d;
+          o[to] = Math.fma(scores[at], v[v0 + j * stride + d], o[to]);
         }
       }
     }
   }
 
   /** Scale, soft cap, bias, ALiBi, the user's function, and last the mask. */
-  private void modify(long begin, int n) {
-    view.over(scores, 0).set(0, rows(), begin, n);
+  private void modify() {
+    long begin = tileBegin;
+    int n = keyCount;
+    int padded = Math.ceilDiv(lead + n, V) * V;
+    view.over(scores, lead).set(0, rows(), begin, n);
     if (hasScaledScores()) {
       FloatScores.scale(
           scores, rows() * TILE, (float) call().scale(), (float) call().attention().softCap());
@@ -218,13 +301,19 @@ final class FloatDecode extends TileEngine {
       view.applyFunction();
     }
     for (int r = 0; r < rows(); r++) {
-      int first = Math.clamp(visibleBegin(r) - begin, 0, n);
-      int end = Math.clamp(visibleEnd(r) - begin, first, n);
+      int first = lead + Math.clamp(visibleBegin(r) - begin, 0, n);
+      int end = lead + Math.clamp(visibleEnd(r) - begin, 0, n);
       Arrays.fill(scores, r * TILE, r * TILE + first, Float.NEGATIVE_INFINITY);
-      Arrays.fill(scores, r * TILE + end, r * TILE + n, Float.NEGATIVE_INFINITY);
+      Arrays.fill(scores, r * TILE + end, r * TILE + padded, Float.NEGATIVE_INFINITY);
     }
     if (!call().attention().mask().isInterval()) {
       view.hideMasked();
+    }
+    if (isCareful()) {
+      if (hidden.length < scores.length) {
+        hidden = new float[scores.length];
+      }
+      System.arraycopy(scores, 0, hidden, 0, rows() * TILE);
     }
   }
 

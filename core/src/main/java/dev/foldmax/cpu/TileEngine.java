@@ -28,6 +28,8 @@ abstract class TileEngine {
   private final int cellKeys;
 
   private @Nullable AttentionCall call;
+  private @Nullable Elements keyElements;
+  private @Nullable Elements valueElements;
   private int batch;
   private int headBegin;
   private long queryBegin;
@@ -93,10 +95,22 @@ abstract class TileEngine {
     return cellKeys;
   }
 
-  /** Takes up a block. */
-  final void start(
-      AttentionCall newCall, int b, int firstHead, int heads, long firstQuery, int queryCount) {
+  /**
+   * Takes up a call.
+   *
+   * @param newKeys the keys' memory, if streaming kernels may read it as it is: without scales
+   * @param newValues likewise
+   */
+  final void setCall(
+      AttentionCall newCall, @Nullable Elements newKeys, @Nullable Elements newValues) {
     call = newCall;
+    keyElements = newKeys;
+    valueElements = newValues;
+  }
+
+  /** Takes up a block of the call. */
+  final void start(int b, int firstHead, int heads, long firstQuery, int queryCount) {
+    AttentionCall newCall = call();
     batch = b;
     headBegin = firstHead;
     queryBegin = firstQuery;
@@ -227,6 +241,14 @@ abstract class TileEngine {
       throw new IllegalStateException("no block");
     }
     return call;
+  }
+
+  final @Nullable Elements keyElements() {
+    return keyElements;
+  }
+
+  final @Nullable Elements valueElements() {
+    return valueElements;
   }
 
   final Sequence sequence() {

@@ -1,0 +1,81 @@
+package dev.foldmax.cli;
+
+import dev.foldmax.Backend;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** Where the work is done, and how often. */
+final class BackendOptions {
+  /** What {@code --backend} takes. */
+  enum Name {
+    AUTO,
+    CPU,
+    CUDA,
+    REFERENCE
+  }
+
+  @Spec(Spec.Target.MIXEE)
+  private CommandSpec spec;
+
+  @Option(
+      names = "--backend",
+      paramLabel = "NAME",
+      converter = Choice.OfBackend.class,
+      description = "auto (a GPU if there is one, else the CPU), cpu, cuda or reference.")
+  private Name backend = Name.AUTO;
+
+  @Option(
+      names = "--threads",
+      paramLabel = "N",
+      description = "Threads of the CPU backend, which this chooses; all cores without it.")
+  private @Nullable Integer threads;
+
+  @Option(
+      names = "--repeat",
+      paramLabel = "SECONDS",
+      description =
+          "How long to repeat a quick job, for its time in a warm JVM (1); 0 to run it once.")
+  private double repeatSeconds = 1;
+
+  /** Refuses options that contradict each other. */
+  void validate() {
+    if (!(repeatSeconds >= 0)) {
+      throw new ParameterException(
+          spec.commandLine(), "--repeat: expected at least 0, got " + repeatSeconds);
+    }
+    if (threads == null) {
+      return;
+    }
+    if (threads < 1) {
+      throw new ParameterException(
+          spec.commandLine(), "--threads: expected at least 1, got " + threads);
+    }
+    if (backend == Name.CUDA || backend == Name.REFERENCE) {
+      throw new ParameterException(
+          spec.commandLine(),
+          "--threads is for the CPU backend and conflicts with --backend "
+              + Choice.nameOf(backend));
+    }
+  }
+
+  /** How long to repeat a quick job. */
+  double repeatSeconds() {
+    return repeatSeconds;
+  }
+
+  /** Opens the backend; its caller closes it. */
+  Backend open() {
+    if (threads != null) {
+      return Backend.cpu(threads);
+    }
+    return switch (backend) {
+      case AUTO -> Backend.best();
+      case CPU -> Backend.cpu();
+      case CUDA -> Backend.cuda(0);
+      case REFERENCE -> Backend.reference();
+    };
+  }
+}

@@ -1,0 +1,75 @@
+package dev.foldmax.cli;
+
+import dev.foldmax.Alignment;
+import dev.foldmax.Phase;
+import dev.foldmax.Rescale;
+import java.util.Arrays;
+import java.util.Locale;
+import java.util.stream.Collectors;
+import picocli.CommandLine.ITypeConverter;
+import picocli.CommandLine.TypeConversionException;
+
+/** Enum constants as users type them: {@code ON_NEW_MAX} is {@code on-new-max}. */
+abstract class Choice<E extends Enum<E>> implements ITypeConverter<E> {
+  private final Class<E> type;
+
+  private Choice(Class<E> type) {
+    this.type = type;
+  }
+
+  static String nameOf(Enum<?> constant) {
+    return constant.name().toLowerCase(Locale.ROOT).replace('_', '-');
+  }
+
+  @Override
+  public E convert(String value) {
+    for (E constant : type.getEnumConstants()) {
+      if (nameOf(constant).equals(value)) {
+        return constant;
+      }
+    }
+    throw new TypeConversionException(
+        "expected "
+            + Arrays.stream(type.getEnumConstants())
+                .map(Choice::nameOf)
+                .collect(Collectors.joining(" or "))
+            + ", got '"
+            + value
+            + "'");
+  }
+
+  /** For {@code --causal}. */
+  static final class OfAlignment extends Choice<Alignment> {
+    OfAlignment() {
+      super(Alignment.class);
+    }
+  }
+
+  /** For {@code --rescale}. */
+  static final class OfRescale extends Choice<Rescale> {
+    OfRescale() {
+      super(Rescale.class);
+    }
+  }
+
+  /** For {@code --phase}. */
+  static final class OfPhase extends Choice<Phase> {
+    OfPhase() {
+      super(Phase.class);
+    }
+  }
+
+  /** For {@code --layout}. */
+  static final class OfLayout extends Choice<Layout> {
+    OfLayout() {
+      super(Layout.class);
+    }
+  }
+
+  /** For {@code --backend}. */
+  static final class OfBackend extends Choice<BackendOptions.Name> {
+    OfBackend() {
+      super(BackendOptions.Name.class);
+    }
+  }
+}

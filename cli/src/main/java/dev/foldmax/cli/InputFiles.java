@@ -1,0 +1,80 @@
+package dev.foldmax.cli;
+
+import dev.foldmax.Tensor;
+import dev.foldmax.io.NpyFile;
+import dev.foldmax.io.SafeTensors;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.stream.Collectors;
+
+/** The files that a command reads, mapped until this is closed. */
+final class InputFiles implements AutoCloseable {
+  private static final int MOST_NAMES = 12;
+
+  private final List<Runnable> closers = new ArrayList<>();
+
+  /** Whether a file is, by its name, of the format. */
+  static boolean isSafeTensors(Path path) {
+    return path.toString().toLowerCase(Locale.ROOT).endsWith(".safetensors");
+  }
+
+  /** Whether a file is, by its name, of the format. */
+  static boolean isNpy(Path path) {
+    return path.toString().toLowerCase(Locale.ROOT).endsWith(".npy");
+  }
+
+  /** Maps an .npy file. */
+  Source npy(Path path, String name) throws IOException {
+    checkReadable(path);
+    NpyFile file = NpyFile.open(path);
+    closers.add(file::close);
+    return new Source(path.toString(), name, file.tensor());
+  }
+
+  /** Maps a .safetensors file. */
+  SafeTensors safeTensors(Path path) throws IOException {
+    checkReadable(path);
+    SafeTensors file = SafeTensors.open(path);
+    closers.add(file::close);
+    return file;
+  }
+
+  /** A tensor of a file that {@link #safeTensors} has mapped, if it is there. */
+  static Optional<Source> find(SafeTensors file, Path path, String tensorName, String name) {
+    if (!file.has(tensorName)) {
+      return Optional.empty();
+    }
+    Tensor tensor = file.tensor(tensorName);
+    String origin = tensorName.equals(name) ? path.toString() : path + ": " + tensorName;
+    return Optional.of(new Source(origin, name, tensor));
+  }
+
+  /** Some of the names of tensors, for messages. */
+  static String list(Collection<String> names) {
+    String first = names.stream().limit(MOST_NAMES).collect(Collectors.joining(", "));
+    return names.size() <= MOST_NAMES
+        ? first
+        : first + " and " + (names.size() - MOST_NAMES) + " more";
+  }
+
+  private static void checkReadable(Path path) throws IOException {
+    if (Files.notExists(path)) {
+      throw new NoSuchFileException(path.toString());
+    }
+    if (Files.isDirectory(path)) {
+      throw new Failure(path + ": is a folder, expected a file");
+    }
+  }
+
+  @Override
+  public void close() {
+    closers.forEach(Runnable::run);
+  }
+}
