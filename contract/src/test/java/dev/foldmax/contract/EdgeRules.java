@@ -160,8 +160,7 @@ interface EdgeRules extends Subject {
           Problem biased = Problem.seeded(2).lengths(queries, 700).dims(4).bias(text, bias);
           Problem masked = Problem.seeded(2).lengths(queries, 700).dims(4).booleanMask(mask);
           for (Problem problem : List.of(biased.phase(phase), masked.phase(phase))) {
-            tests.add(
-                dynamicTest("%s, %s".formatted(text, problem), () -> assertRight(problem)));
+            tests.add(dynamicTest("%s, %s".formatted(text, problem), () -> assertRight(problem)));
           }
         }
       }
@@ -363,12 +362,16 @@ interface EdgeRules extends Subject {
         run(
             Call.plain(
                 dialect.apply(
-                    Problem.seeded(4).lengths(queries, keys).bias("bias", bias.clone()).phase(phase))));
+                    Problem.seeded(4)
+                        .lengths(queries, keys)
+                        .bias("bias", bias.clone())
+                        .phase(phase))));
     bias[row * keys + j] = poison;
     Outcome actual =
         run(
             Call.plain(
-                dialect.apply(Problem.seeded(4).lengths(queries, keys).bias("bias", bias).phase(phase))));
+                dialect.apply(
+                    Problem.seeded(4).lengths(queries, keys).bias("bias", bias).phase(phase))));
     for (int i = 0; i < queries; i++) {
       if (i == row) {
         assertThat(actual.row(i)).as("row %d, key %d", i, j).containsOnly(Double.NaN);
@@ -398,8 +401,7 @@ interface EdgeRules extends Subject {
                         assertThat(actual.row(row)).containsOnly(Double.NaN);
                         assertThat(actual.lse[row]).isNaN();
                         assertThat(actual.rows(0, row).hasBitsOf(expected.rows(0, row))).isTrue();
-                        assertThat(
-                                actual.rows(row + 1, 16).hasBitsOf(expected.rows(row + 1, 16)))
+                        assertThat(actual.rows(row + 1, 16).hasBitsOf(expected.rows(row + 1, 16)))
                             .isTrue();
                       }
                     }));
@@ -458,9 +460,7 @@ interface EdgeRules extends Subject {
           for (UnaryOperator<Problem> dialect : AttentionLaws.DIALECTS) {
             Phase phase = AttentionLaws.PHASES.get(tests.size() % 2);
             Problem problem =
-                dialect
-                    .apply(Problem.seeded(9).lengths(2, keys).dims(128).scale(1))
-                    .phase(phase);
+                dialect.apply(Problem.seeded(9).lengths(2, keys).dims(128).scale(1)).phase(phase);
             Arrays.fill(problem.q(0, 0), 1);
             Arrays.fill(problem.kOfKeyHead(0, 0), level / 128);
             Arrays.fill(
@@ -503,7 +503,11 @@ interface EdgeRules extends Subject {
       for (int length : new int[] {1, 8, 70, 140}) {
         for (Phase phase : AttentionLaws.PHASES) {
           Problem problem =
-              Problem.seeded(1).lengths(length, length).dims(4, length).window(left, 0).phase(phase);
+              Problem.seeded(1)
+                  .lengths(length, length)
+                  .dims(4, length)
+                  .window(left, 0)
+                  .phase(phase);
           identity(problem);
           tests.add(
               dynamicTest(
@@ -575,9 +579,7 @@ interface EdgeRules extends Subject {
           far[2].set(problem.vOfKeyHead(0, 0)[i * dim + d], i, d);
         }
       }
-      backend()
-          .attend(
-              far[0], KeyValues.dense(far[1], far[2]), problem.attention(), far[3], null);
+      backend().attend(far[0], KeyValues.dense(far[1], far[2]), problem.attention(), far[3], null);
       Outcome expected = run(Call.plain(problem));
       assertThat(far[3].toDoubleArray()).isEqualTo(expected.out);
     }
@@ -594,8 +596,7 @@ interface EdgeRules extends Subject {
             StandardOpenOption.WRITE)) {
       long bytes = ((rows - 1) * stride + dim) * Float.BYTES;
       MemorySegment segment = file.map(FileChannel.MapMode.READ_WRITE, 0, bytes, arena);
-      return Tensor.strided(
-          segment, DType.F32, new long[] {rows, dim}, new long[] {stride, 1});
+      return Tensor.strided(segment, DType.F32, new long[] {rows, dim}, new long[] {stride, 1});
     }
   }
 }

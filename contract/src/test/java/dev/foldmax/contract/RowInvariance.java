@@ -335,7 +335,9 @@ interface RowInvariance extends Subject {
         assertSame(run(Call.plain(masked(pair, phase).prefix(0))), expected, "prefix 0");
         if (pair[0] == pair[1]) {
           assertSame(
-              run(Call.plain(masked(pair, phase).causal(Alignment.TOP_LEFT))), expected, "top-left");
+              run(Call.plain(masked(pair, phase).causal(Alignment.TOP_LEFT))),
+              expected,
+              "top-left");
         }
       }
     }
@@ -356,7 +358,12 @@ interface RowInvariance extends Subject {
             phase ->
                 Stream.of(
                     Problem.seeded(1).lengths(2, 9).dims(10).causal().phase(phase),
-                    Problem.seeded(2).lengths(3, 20).dims(16).type(DType.F16).softCap(4).phase(phase)))
+                    Problem.seeded(2)
+                        .lengths(3, 20)
+                        .dims(16)
+                        .type(DType.F16)
+                        .softCap(4)
+                        .phase(phase)))
         .map(
             problem ->
                 dynamicTest(
