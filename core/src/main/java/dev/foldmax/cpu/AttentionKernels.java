@@ -106,8 +106,8 @@ final class AttentionKernels {
   /** The tasks of a call. */
   private final class Grid {
     private final AttentionCall call;
-    private final @Nullable HeapArray keyArray;
-    private final @Nullable HeapArray valueArray;
+    private final @Nullable Elements keyElements;
+    private final @Nullable Elements valueElements;
     private final Family[] families; // (batch)
     private final long[] firstBlock; // (batch + 1)
     private final int[] headsPerBlock; // (batch)
@@ -119,8 +119,8 @@ final class AttentionKernels {
     Grid(AttentionCall call) {
       this.call = call;
       KeyValues kv = call.keyValues();
-      keyArray = HeapArray.of(kv.keys(), kv.keyScales());
-      valueArray = HeapArray.of(kv.values(), kv.valueScales());
+      keyElements = kv.keyScales() == null ? Elements.of(kv.keys()) : null;
+      valueElements = kv.valueScales() == null ? Elements.of(kv.values()) : null;
       int batch = call.batch();
       families = new Family[batch];
       firstBlock = new long[batch + 1];
@@ -179,7 +179,7 @@ final class AttentionKernels {
       int firstInGroup = (int) (headBlock % headBlocks) * headsPerBlock[b];
       int head = (int) (headBlock / headBlocks) * call.group() + firstInGroup;
       long firstQuery = queryBlock * queriesPerBlock[b];
-      engine.setCall(call, keyArray, valueArray);
+      engine.setCall(call, keyElements, valueElements);
       engine.start(
           b,
           head,

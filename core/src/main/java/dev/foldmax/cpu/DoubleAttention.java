@@ -13,12 +13,14 @@ import java.util.Arrays;
 final class DoubleAttention extends TileEngine {
   private static final int TILE = 128;
 
-  /** A quarter of the cell of {@link DoublePrefill}: splits at its cells are splits at these. */
+  /**
+   * A quarter of the cell of {@link FloatPrefill}, as that of {@link FloatDecode}: splits at its
+   * cells are splits at these.
+   */
   private static final int CELL = 12 * TILE;
 
   private static final int MAX_ROWS = 64;
   private static final int V = DoubleStream.V;
-  private static final int STEP = DoubleStream.STEP;
   private static final int ROWS = DoubleStream.ROWS;
 
   private final DoubleIo io = new DoubleIo();
@@ -58,7 +60,7 @@ final class DoubleAttention extends TileEngine {
   }
 
   private static int padded(int dims) {
-    return Math.max(1, Math.ceilDiv(dims, STEP)) * STEP;
+    return Math.max(1, Math.ceilDiv(dims, V)) * V;
   }
 
   @Override
@@ -111,7 +113,11 @@ final class DoubleAttention extends TileEngine {
     Arrays.fill(sum, 0, rows(), 0);
   }
 
-  /** The five lines, row by row, around the two products, four rows at a time. */
+  /**
+   * The five lines, row by row, around the two products, four rows at a time. A key's score has a
+   * fixed place in its tile, whichever part of the tile is folded: the sum adds lanes up in an
+   * order that must not depend on what the other rows of the block see.
+   */
   @Override
   void foldTile(long begin, int n) {
     KeyValues kv = call().keyValues();
@@ -141,17 +147,17 @@ final class DoubleAttention extends TileEngine {
         values,
         0,
         valueDims);
-    score(n);
-    modify(begin, n);
+    int lead = (int) (begin % TILE);
+    score(lead, n);
+    modify(begin, lead, n);
     if (isCareful()) {
       if (hidden.length < scores.length) {
         hidden = new double[scores.length];
       }
       System.arraycopy(scores, 0, hidden, 0, rows() * TILE);
     }
-    int padded = Math.ceilDiv(n, V) * V;
+    int padded = Math.ceilDiv(lead + n, V) * V;
     for (int r = 0; r < rows(); r++) {
-      Arrays.fill(scores, r * TILE + n, r * TILE + padded, Double.NEGATIVE_INFINITY);
       double candidate = DoubleStream.max(scores, r * TILE, padded);
       boolean rises = candidate > max[r] + threshold;
       double m = rises ? candidate : max[r];
@@ -166,64 +172,66 @@ final class DoubleAttention extends TileEngine {
       sum[r] += DoubleStream.weigh(scores, r * TILE, padded, reference, factor, factorLow, least);
     }
     if (isCareful()) {
-      addVisibleValues(n);
+      addVisibleValues(lead, n);
     } else {
-      addValues(n);
+      addValues(lead, n);
     }
   }
 
-  private void score(int n) {
+  private void score(int lead, int n) {
     int r = 0;
     for (; r + ROWS <= rows(); r += ROWS) {
       DoubleStream.scoresOfFour(
-          q, r * keyDims, keys, 0, keyDims, keyDims, scores, r * TILE, TILE, n);
+          q, r * keyDims, keys, 0, keyDims, keyDims, scores, r * TILE + lead, TILE, n);
     }
     for (; r < rows(); r++) {
-      DoubleStream.scoresOfOne(q, r * keyDims, keys, 0, keyDims, keyDims, scores, r * TILE, n);
+      DoubleStream.scoresOfOne(
+          q, r * keyDims, keys, 0, keyDims, keyDims, scores, r * TILE + lead, n);
     }
   }
 
-  private void addValues(int n) {
+  private void addValues(int lead, int n) {
     int r = 0;
     for (; r + ROWS <= rows(); r += ROWS) {
       DoubleStream.valuesOfFour(
-          values, 0, valueDims, valueDims, scores, r * TILE, TILE, n, o, r * valueDims);
+          values, 0, valueDims, valueDims, scores, r * TILE + lead, TILE, n, o, r * valueDims);
     }
     for (; r < rows(); r++) {
       DoubleStream.valuesOfOne(
-          values, 0, valueDims, valueDims, scores, r * TILE, n, o, r * valueDims);
+          values, 0, valueDims, valueDims, scores, r * TILE + lead, n, o, r * valueDims);
     }
   }
 
   /** The values kernels' arithmetic, one by one, without the values of hidden keys. */
-  private void addVisibleValues(int n) {
+  private void addVisibleValues(int lead, int n) {
     for (int r = 0; r < rows(); r++) {
       for (int j = 0; j < n; j++) {
-        if (hidden[r * TILE + j] == Double.NEGATIVE_INFINITY) {
+        int at = r * TILE + lead + j;
+        if (hidden[at] == Double.NEGATIVE_INFINITY) {
           continue;
         }
-        double weight = scores[r * TILE + j];
         for (int d = 0; d < call().valueDim(); d++) {
-          int at = r * valueDims + d;
-          o[at] = Math.fma(weight, values[j * valueDims + d], o[at]);
+          int to = r * valueDims + d;
+          o[to] = Math.fma(scores[at], values[j * valueDims + d], o[to]);
         }
       }
     }
   }
 
   /** Scale, soft cap, bias, ALiBi, the user's function, and last the mask. */
-  private void modify(long begin, int n) {
-    view.over(scores).set(0, rows(), begin, n);
+  private void modify(long begin, int lead, int n) {
+    int padded = Math.ceilDiv(lead + n, V) * V;
+    view.over(scores, lead).set(0, rows(), begin, n);
     if (hasScaledScores()) {
       DoubleScores.scale(scores, rows() * TILE, call().scale(), call().attention().softCap());
       view.addBiases();
       view.applyFunction();
     }
     for (int r = 0; r < rows(); r++) {
-      int first = Math.clamp(visibleBegin(r) - begin, 0, n);
-      int end = Math.clamp(visibleEnd(r) - begin, first, n);
+      int first = lead + Math.clamp(visibleBegin(r) - begin, 0, n);
+      int end = lead + Math.clamp(visibleEnd(r) - begin, 0, n);
       Arrays.fill(scores, r * TILE, r * TILE + first, Double.NEGATIVE_INFINITY);
-      Arrays.fill(scores, r * TILE + end, r * TILE + n, Double.NEGATIVE_INFINITY);
+      Arrays.fill(scores, r * TILE + end, r * TILE + padded, Double.NEGATIVE_INFINITY);
     }
     if (!call().attention().mask().isInterval()) {
       view.hideMasked();

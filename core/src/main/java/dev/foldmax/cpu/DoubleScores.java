@@ -5,31 +5,33 @@ import dev.foldmax.Tensor;
 /** Scores in float64 scratch. */
 final class DoubleScores extends ScoreView {
   private double[] scores = {};
+  private int offset;
 
   DoubleScores(TileEngine engine, int rowStride, int keyStride) {
     super(engine, rowStride, keyStride);
   }
 
-  /** Looks at scratch. */
-  DoubleScores over(double[] scratch) {
+  /** Looks at scratch whose index 0 is at {@code at}. */
+  DoubleScores over(double[] scratch, int at) {
     scores = scratch;
+    offset = at;
     return this;
   }
 
   @Override
   double at(int index) {
-    return scores[index];
+    return scores[offset + index];
   }
 
   @Override
   void setAt(int index, double score) {
-    scores[index] = score;
+    scores[offset + index] = score;
   }
 
   @Override
   void add(Tensor bias, long from, long step, int n, int index, int stride) {
     for (int j = 0; j < n; j++) {
-      scores[index + j * stride] += bias.at(from + j * step);
+      scores[offset + index + j * stride] += bias.at(from + j * step);
     }
   }
 

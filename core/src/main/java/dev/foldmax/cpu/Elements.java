@@ -88,7 +88,7 @@ final class Elements {
 
   /** Copies a run of elements to a run of another tensor, bit for bit if the types are the same. */
   void copyRun(long offset, Elements to, long toOffset, long n) {
-    if (stride == 1 && to.stride == 1 && to.dtype == dtype) {
+    if (n > 0 && stride == 1 && to.stride == 1 && to.dtype == dtype) {
       int bytes = dtype.bytes();
       MemorySegment.copy(segment, offset * bytes, to.segment, toOffset * bytes, n * bytes);
       return;

@@ -22,7 +22,6 @@ final class FloatDecode extends TileEngine {
   private static final int CHUNK = 4096;
 
   private static final int V = FloatStream.V;
-  private static final int STEP = FloatStream.STEP;
   private static final int ROWS = FloatStream.ROWS;
 
   private final FloatIo io = new FloatIo();
@@ -62,7 +61,7 @@ final class FloatDecode extends TileEngine {
   }
 
   private static int padded(int dims) {
-    return Math.max(1, Math.ceilDiv(dims, STEP)) * STEP;
+    return Math.max(1, Math.ceilDiv(dims, V)) * V;
   }
 
   @Override
@@ -115,20 +114,24 @@ final class FloatDecode extends TileEngine {
     Arrays.fill(sum, 0, rows(), 0);
   }
 
-  /** The five lines, row by row, around the two products, four rows at a time. */
+  /**
+   * The five lines, row by row, around the two products, four rows at a time. A key's score has a
+   * fixed place in its tile, whichever part of the tile is folded: the sum adds lanes up in an
+   * order that must not depend on what the other rows of the block see.
+   */
   @Override
   void foldTile(long begin, int n) {
-    score(begin, n);
-    modify(begin, n);
+    int lead = (int) (begin % TILE);
+    score(begin, lead, n);
+    modify(begin, lead, n);
     if (isCareful()) {
       if (hidden.length < scores.length) {
         hidden = new float[scores.length];
       }
       System.arraycopy(scores, 0, hidden, 0, rows() * TILE);
     }
-    int padded = Math.ceilDiv(n, V) * V;
+    int padded = Math.ceilDiv(lead + n, V) * V;
     for (int r = 0; r < rows(); r++) {
-      Arrays.fill(scores, r * TILE + n, r * TILE + padded, Float.NEGATIVE_INFINITY);
       float candidate = FloatStream.max(scores, r * TILE, padded);
       boolean rises = candidate > max[r] + threshold;
       float m = rises ? candidate : max[r];
@@ -142,19 +145,23 @@ final class FloatDecode extends TileEngine {
       float reference = m == Float.NEGATIVE_INFINITY ? 0 : m;
       sum[r] += FloatStream.weigh(scores, r * TILE, padded, reference, factor, factorLow, least);
     }
-    addValues(begin, n);
+    addValues(begin, lead, n);
   }
 
   /**
    * Dot products with the tile's keys: where they lie, if they do so in one piece of an array, else
    * through scratch, as many at a time as stay in the first-level cache.
    */
-  private void score(long begin, int n) {
+  private void score(long begin, int lead, int n) {
     KeyValues kv = call().keyValues();
-    HeapArray array = keyArray();
-    if (array != null && keyDims == call().keyDim() && kv.run(batch(), begin, begin + n) == n) {
+    Elements inPlace = keyElements();
+    float[] array = inPlace == null ? null : inPlace.floats();
+    if (inPlace != null
+        && array != null
+        && keyDims == call().keyDim()
+        && kv.run(batch(), begin, begin + n) == n) {
       Tensor from = kv.keys();
-      scoreKeys(array.array(), index(array, from, begin), (int) from.stride(2), 0, n);
+      scoreKeys(array, inPlace.position(offset(from, begin)), (int) from.stride(2), lead, n);
       return;
     }
     int chunk = chunk(keyDims);
@@ -173,7 +180,7 @@ final class FloatDecode extends TileEngine {
           keys,
           0,
           keyDims);
-      scoreKeys(keys, 0, keyDims, j, count);
+      scoreKeys(keys, 0, keyDims, lead + j, count);
     }
   }
 
@@ -181,14 +188,12 @@ final class FloatDecode extends TileEngine {
     return Math.clamp(CHUNK / dims, 1, TILE);
   }
 
-  /** Where a position's row begins in an array. */
-  private int index(HeapArray array, Tensor tensor, long position) {
+  /** The offset, in elements, of a position's row. */
+  private long offset(Tensor tensor, long position) {
     KeyValues kv = call().keyValues();
-    return (int)
-        (array.base()
-            + kv.block(batch(), position) * tensor.stride(0)
-            + keyHead() * tensor.stride(1)
-            + kv.row(batch(), position) * tensor.stride(2));
+    return kv.block(batch(), position) * tensor.stride(0)
+        + keyHead() * tensor.stride(1)
+        + kv.row(batch(), position) * tensor.stride(2);
   }
 
   private void scoreKeys(float[] k, int k0, int stride, int first, int n) {
@@ -202,12 +207,16 @@ final class FloatDecode extends TileEngine {
     }
   }
 
-  private void addValues(long begin, int n) {
+  private void addValues(long begin, int lead, int n) {
     KeyValues kv = call().keyValues();
-    HeapArray array = valueArray();
-    if (array != null && valueDims == call().valueDim() && kv.run(batch(), begin, begin + n) == n) {
+    Elements inPlace = valueElements();
+    float[] array = inPlace == null ? null : inPlace.floats();
+    if (inPlace != null
+        && array != null
+        && valueDims == call().valueDim()
+        && kv.run(batch(), begin, begin + n) == n) {
       Tensor from = kv.values();
-      addValues(array.array(), index(array, from, begin), (int) from.stride(2), 0, n);
+      addValues(array, inPlace.position(offset(from, begin)), (int) from.stride(2), lead, n);
       return;
     }
     int chunk = chunk(valueDims);
@@ -226,7 +235,7 @@ final class FloatDecode extends TileEngine {
           values,
           0,
           valueDims);
-      addValues(values, 0, valueDims, j, count);
+      addValues(values, 0, valueDims, lead + j, count);
     }
   }
 
@@ -263,8 +272,9 @@ final class FloatDecode extends TileEngine {
   }
 
   /** Scale, soft cap, bias, ALiBi, the user's function, and last the mask. */
-  private void modify(long begin, int n) {
-    view.over(scores, 0).set(0, rows(), begin, n);
+  private void modify(long begin, int lead, int n) {
+    int padded = Math.ceilDiv(lead + n, V) * V;
+    view.over(scores, lead).set(0, rows(), begin, n);
     if (hasScaledScores()) {
       FloatScores.scale(
           scores, rows() * TILE, (float) call().scale(), (float) call().attention().softCap());
@@ -272,10 +282,10 @@ final class FloatDecode extends TileEngine {
       view.applyFunction();
     }
     for (int r = 0; r < rows(); r++) {
-      int first = Math.clamp(visibleBegin(r) - begin, 0, n);
-      int end = Math.clamp(visibleEnd(r) - begin, first, n);
+      int first = lead + Math.clamp(visibleBegin(r) - begin, 0, n);
+      int end = lead + Math.clamp(visibleEnd(r) - begin, 0, n);
       Arrays.fill(scores, r * TILE, r * TILE + first, Float.NEGATIVE_INFINITY);
-      Arrays.fill(scores, r * TILE + end, r * TILE + n, Float.NEGATIVE_INFINITY);
+      Arrays.fill(scores, r * TILE + end, r * TILE + padded, Float.NEGATIVE_INFINITY);
     }
     if (!call().attention().mask().isInterval()) {
       view.hideMasked();

@@ -8,21 +8,12 @@ import dev.foldmax.DType;
 import dev.foldmax.Tensor;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
-import jdk.incubator.vector.IntVector;
-import jdk.incubator.vector.ShortVector;
-import jdk.incubator.vector.VectorOperators;
-import jdk.incubator.vector.VectorShape;
-import jdk.incubator.vector.VectorSpecies;
 
 /**
  * Scratch of float32. One per worker: it has buffers for 16-bit and 8-bit elements on their way.
  */
 final class FloatIo extends ScratchIo<float[]> {
   private static final int CHUNK = 1024;
-  private static final VectorSpecies<Float> F = Species.F32;
-  private static final VectorSpecies<Integer> I = Species.I32;
-  private static final VectorSpecies<Short> HALF =
-      VectorSpecies.of(short.class, VectorShape.forBitSize(F.vectorBitSize() / 2));
 
   private final short[] shorts = new short[CHUNK];
   private final byte[] bytes = new byte[CHUNK];
@@ -35,6 +26,9 @@ final class FloatIo extends ScratchIo<float[]> {
       }
       return;
     }
+    if (n == 0) {
+      return; // an empty tensor's offsets lie outside its segment
+    }
     MemorySegment segment = tensor.segment();
     switch (tensor.dtype()) {
       case F32 -> MemorySegment.copy(segment, JAVA_FLOAT_UNALIGNED, offset << 2, to, at, n);
@@ -43,9 +37,9 @@ final class FloatIo extends ScratchIo<float[]> {
           int chunk = Math.min(CHUNK, n - done);
           MemorySegment.copy(segment, JAVA_SHORT_UNALIGNED, (offset + done) << 1, shorts, 0, chunk);
           if (tensor.dtype() == DType.F16) {
-            fromF16(shorts, chunk, to, at + done);
+            HalfConversions.fromF16(shorts, to, at + done, chunk);
           } else {
-            fromBf16(shorts, chunk, to, at + done);
+            HalfConversions.fromBf16(shorts, to, at + done, chunk);
           }
         }
       }
@@ -64,27 +58,7 @@ final class FloatIo extends ScratchIo<float[]> {
     }
   }
 
-  // C2 turns the loops over binary16 and bytes into vector code by itself, but not intBitsToFloat.
-
-  private static void fromF16(short[] from, int n, float[] to, int at) {
-    for (int i = 0; i < n; i++) {
-      to[at + i] = Float.float16ToFloat(from[i]);
-    }
-  }
-
-  private static void fromBf16(short[] from, int n, float[] to, int at) {
-    int i = 0;
-    for (; i <= n - F.length(); i += F.length()) {
-      ((IntVector) ShortVector.fromArray(HALF, from, i).convertShape(VectorOperators.S2I, I, 0))
-          .lanewise(VectorOperators.LSHL, 16)
-          .reinterpretAsFloats()
-          .intoArray(to, at + i);
-    }
-    for (; i < n; i++) {
-      to[at + i] = DType.bf16ToFloat(from[i]);
-    }
-  }
-
+  /** C2 turns this loop into vector code. */
   private static void fromI8(byte[] from, int n, float[] to, int at) {
     for (int i = 0; i < n; i++) {
       to[at + i] = from[i];
@@ -93,6 +67,9 @@ final class FloatIo extends ScratchIo<float[]> {
 
   @Override
   void write(float[] from, int at, int n, Tensor tensor, long offset, long stride) {
+    if (n == 0) {
+      return;
+    }
     if (stride == 1 && tensor.dtype() == DType.F32) {
       MemorySegment.copy(from, at, tensor.segment(), JAVA_FLOAT_UNALIGNED, offset << 2, n);
       return;
@@ -100,9 +77,10 @@ final class FloatIo extends ScratchIo<float[]> {
     if (stride == 1 && (tensor.dtype() == DType.F16 || tensor.dtype() == DType.BF16)) {
       for (int done = 0; done < n; done += CHUNK) {
         int chunk = Math.min(CHUNK, n - done);
-        for (int i = 0; i < chunk; i++) {
-          float x = from[at + done + i];
-          shorts[i] = tensor.dtype() == DType.F16 ? Float.floatToFloat16(x) : DType.floatToBf16(x);
+        if (tensor.dtype() == DType.F16) {
+          HalfConversions.toF16(from, at + done, shorts, chunk);
+        } else {
+          HalfConversions.toBf16(from, at + done, shorts, chunk);
         }
         MemorySegment.copy(
             shorts, 0, tensor.segment(), JAVA_SHORT_UNALIGNED, (offset + done) << 1, chunk);

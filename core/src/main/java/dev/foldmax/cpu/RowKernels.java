@@ -66,6 +66,9 @@ final class RowKernels {
     Elements in = Elements.of(x);
     Elements to = Elements.of(out);
     int n = (int) x.shape(-1);
+    if (n == 0) {
+      return;
+    }
     forEachRow(
         x,
         isDouble(x),

@@ -28,8 +28,8 @@ abstract class TileEngine {
   private final int cellKeys;
 
   private @Nullable AttentionCall call;
-  private @Nullable HeapArray keyArray;
-  private @Nullable HeapArray valueArray;
+  private @Nullable Elements keyElements;
+  private @Nullable Elements valueElements;
   private int batch;
   private int headBegin;
   private long queryBegin;
@@ -98,14 +98,14 @@ abstract class TileEngine {
   /**
    * Takes up a call.
    *
-   * @param keysInHeap where the keys lie, if streaming kernels can read them there
-   * @param valuesInHeap likewise
+   * @param newKeys the keys' memory, if streaming kernels may read it as it is: without scales
+   * @param newValues likewise
    */
   final void setCall(
-      AttentionCall newCall, @Nullable HeapArray keysInHeap, @Nullable HeapArray valuesInHeap) {
+      AttentionCall newCall, @Nullable Elements newKeys, @Nullable Elements newValues) {
     call = newCall;
-    keyArray = keysInHeap;
-    valueArray = valuesInHeap;
+    keyElements = newKeys;
+    valueElements = newValues;
   }
 
   /** Takes up a block of the call. */
@@ -243,12 +243,12 @@ abstract class TileEngine {
     return call;
   }
 
-  final @Nullable HeapArray keyArray() {
-    return keyArray;
+  final @Nullable Elements keyElements() {
+    return keyElements;
   }
 
-  final @Nullable HeapArray valueArray() {
-    return valueArray;
+  final @Nullable Elements valueElements() {
+    return valueElements;
   }
 
   final Sequence sequence() {

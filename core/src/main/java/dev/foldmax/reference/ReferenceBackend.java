@@ -40,9 +40,9 @@ public final class ReferenceBackend implements Backend {
     for (long r = 0; r < Rows.count(x); r++) {
       checkInterrupt();
       double[] row = row(x, r);
-      double lse = logSumExp(row);
+      Denominator denominator = Denominator.of(row);
       for (int i = 0; i < row.length; i++) {
-        row[i] = row[i] == Double.NEGATIVE_INFINITY ? weightOfNothing(lse) : Math.exp(row[i] - lse);
+        row[i] = denominator.weight(row[i]);
       }
       write(row, out, r);
     }
@@ -55,17 +55,12 @@ public final class ReferenceBackend implements Backend {
     for (long r = 0; r < Rows.count(x); r++) {
       checkInterrupt();
       double[] row = row(x, r);
-      double lse = logSumExp(row);
+      Denominator denominator = Denominator.of(row);
       for (int i = 0; i < row.length; i++) {
-        row[i] = row[i] == Double.NEGATIVE_INFINITY ? row[i] + weightOfNothing(lse) : row[i] - lse;
+        row[i] = denominator.logWeight(row[i]);
       }
       write(row, out, r);
     }
-  }
-
-  /** 0, unless its row is NaN altogether. */
-  private static double weightOfNothing(double lse) {
-    return Double.isNaN(lse) ? lse : 0;
   }
 
   @Override
@@ -74,7 +69,7 @@ public final class ReferenceBackend implements Backend {
     Rows.checkReduction(x, out);
     for (long r = 0; r < Rows.count(x); r++) {
       checkInterrupt();
-      out.setAt(Rows.elementOffset(out, r), logSumExp(row(x, r)));
+      out.setAt(Rows.elementOffset(out, r), Denominator.of(row(x, r)).logSumExp());
     }
   }
 
@@ -85,16 +80,16 @@ public final class ReferenceBackend implements Backend {
     for (long r = 0; r < Rows.count(x); r++) {
       checkInterrupt();
       double[] row = row(x, r);
-      double lse = logSumExp(row);
+      Denominator denominator = Denominator.of(row);
       int[] order = descending(row);
       for (int i = 0; i < values.shape(-1); i++) {
         double value = row[order[i]];
         values.setAt(Rows.offset(values, r) + i * values.stride(-1), value);
         indices.setLongAt(Rows.offset(indices, r) + i * indices.stride(-1), order[i]);
         if (probabilities != null) {
-          double p =
-              value == Double.NEGATIVE_INFINITY ? weightOfNothing(lse) : Math.exp(value - lse);
-          probabilities.setAt(Rows.offset(probabilities, r) + i * probabilities.stride(-1), p);
+          probabilities.setAt(
+              Rows.offset(probabilities, r) + i * probabilities.stride(-1),
+              denominator.weight(value));
         }
       }
     }
@@ -204,13 +199,14 @@ public final class ReferenceBackend implements Backend {
     double sink = call.sink(head);
     double[] withSink = Arrays.copyOf(scores, scores.length + 1);
     withSink[scores.length] = sink;
-    double lse = logSumExp(withSink);
+    Denominator denominator = Denominator.of(withSink);
+    double lse = denominator.logSumExp();
     double[] output = new double[call.valueDim()];
     for (int j = 0; j < scores.length; j++) {
       if (scores[j] == Double.NEGATIVE_INFINITY) {
         continue;
       }
-      double p = Math.exp(scores[j] - lse);
+      double p = denominator.weight(scores[j]);
       for (int d = 0; d < output.length; d++) {
         output[d] += p * value(call, b, head, sequence.firstKey() + j, d);
       }
@@ -303,14 +299,15 @@ public final class ReferenceBackend implements Backend {
           IntStream.range(0, partial.length)
               .filter(i -> partial[i] != Double.NEGATIVE_INFINITY)
               .toArray();
-      double total = logSumExp(partial);
+      Denominator denominator = Denominator.of(partial);
+      double total = denominator.logSumExp();
       double[] merged = new double[(int) out.shape(-1)];
       if (present.length == 1) { // every bit of it: 0 + x would lose the sign of a zero
         total = partial[present[0]];
         merged = row(outputs.get(present[0]), r);
       } else {
         for (int i : present) {
-          double weight = Math.exp(partial[i] - total);
+          double weight = denominator.weight(partial[i]);
           double[] output = row(outputs.get(i), r);
           for (int d = 0; d < merged.length; d++) {
             merged[d] += weight * output[d];
@@ -341,23 +338,46 @@ public final class ReferenceBackend implements Backend {
     }
   }
 
-  /** max + ln(sum(exp(x - max))); -inf for nothing but -inf; NaN for a NaN or +inf. */
-  private static double logSumExp(double[] x) {
-    double max = Double.NEGATIVE_INFINITY;
-    for (double element : x) {
-      if (Double.isNaN(element) || element == Double.POSITIVE_INFINITY) {
-        return Double.NaN;
+  /**
+   * What a softmax divides by: {@code sum * exp(max)}, kept apart since {@code max + ln(sum)} is
+   * max alone where the scores are as large as 1e17. A NaN or +inf makes the sum NaN.
+   */
+  private record Denominator(double max, double sum) {
+    static Denominator of(double[] x) {
+      double max = Double.NEGATIVE_INFINITY;
+      for (double element : x) {
+        if (Double.isNaN(element) || element == Double.POSITIVE_INFINITY) {
+          return new Denominator(0, Double.NaN);
+        }
+        max = Math.max(max, element);
       }
-      max = Math.max(max, element);
+      double sum = 0;
+      for (int i = 0; i < x.length && max != Double.NEGATIVE_INFINITY; i++) {
+        sum += Math.exp(x[i] - max);
+      }
+      return new Denominator(max, sum);
     }
-    if (max == Double.NEGATIVE_INFINITY) {
-      return max;
+
+    /** -inf for nothing but -inf. */
+    double logSumExp() {
+      return sum == 0 ? Double.NEGATIVE_INFINITY : max + Math.log(sum);
     }
-    double sum = 0;
-    for (double element : x) {
-      sum += Math.exp(element - max);
+
+    /** The share of a score; exactly 0 for -inf, unless its row is NaN altogether. */
+    double weight(double score) {
+      if (score == Double.NEGATIVE_INFINITY) {
+        return Double.isNaN(sum) ? sum : 0;
+      }
+      return Math.exp(score - max) / sum;
     }
-    return max + Math.log(sum);
+
+    /** The logarithm of {@link #weight}. */
+    double logWeight(double score) {
+      if (score == Double.NEGATIVE_INFINITY) {
+        return Double.isNaN(sum) ? sum : score;
+      }
+      return score - max - Math.log(sum);
+    }
   }
 
   private static double[] row(Tensor x, long r) {

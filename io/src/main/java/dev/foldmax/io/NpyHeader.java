@@ -9,6 +9,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -140,6 +142,9 @@ record NpyHeader(
 
   /** Reads what NumPy writes of Python's syntax, and nothing else of it. */
   private static final class Parser {
+    /** In decimal and without leading zeros. Python 2 wrote its long integers as 3L. */
+    private static final Pattern INTEGER = Pattern.compile("(-?(?:0|[1-9][0-9]*+))(?![0-9])L?");
+
     private final MappedFile file;
     private final String text;
     private int position;
@@ -281,25 +286,15 @@ record NpyHeader(
 
     private long readInteger() throws FormatException {
       skipSpace();
-      int begin = position;
-      if (position < text.length() && text.charAt(position) == '-') {
-        position++;
-      }
-      while (position < text.length() && isDigit(text.charAt(position))) {
-        position++;
-      }
-      String digits = text.substring(begin, position);
-      if (digits.isEmpty() || digits.equals("-")) {
+      Matcher integer = INTEGER.matcher(text).region(position, text.length());
+      if (!integer.lookingAt()) {
         throw syntax("an integer");
       }
-      // Python 2 wrote its long integers as 3L.
-      if (position < text.length() && text.charAt(position) == 'L') {
-        position++;
-      }
+      position = integer.end();
       try {
-        return Long.parseLong(digits);
+        return Long.parseLong(integer.group(1));
       } catch (NumberFormatException e) {
-        throw file.error("has a size of " + digits + " in its shape, beyond 64 bits", e);
+        throw file.error("has a size of " + integer.group(1) + " in its shape, beyond 64 bits", e);
       }
     }
 
@@ -316,10 +311,6 @@ record NpyHeader(
       }
       position = end + 1;
       return string;
-    }
-
-    private static boolean isDigit(char c) {
-      return c >= '0' && c <= '9';
     }
 
     private boolean accept(char c) {

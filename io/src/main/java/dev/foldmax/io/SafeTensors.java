@@ -19,9 +19,10 @@ import java.util.Set;
  * first touched.
  *
  * <p>Opening reads and checks the header alone, by the rules of the format: tensors cover the data
- * without overlaps or holes, in any order and aligned or not. A file of any size opens in memory
- * that depends on its header, of which at most 100 MB are accepted. Nothing is allocated for a
- * length that the file does not have.
+ * without overlaps or holes, in any order and aligned or not. Tensors of element types that Foldmax
+ * does not have, such as F8_E4M3, are listed and cannot be read; that their shapes fit their
+ * offsets is not checked. A file of any size opens in memory that depends on its header, of which
+ * at most 100 MB are accepted. Nothing is allocated for a length that the file does not have.
  *
  * <p>Thread-safe. A file must not be shortened while it is open, or access to the lost part ends in
  * an {@link InternalError}; to replace it by {@link #write} is safe, and leaves the open one as it
@@ -30,6 +31,8 @@ import java.util.Set;
  * @see <a href="https://github.com/huggingface/safetensors#format">The format</a>
  */
 public final class SafeTensors implements AutoCloseable {
+  private static final int NAMES_IN_MESSAGE = 20;
+
   private final MappedFile file;
   private final SafeTensorsHeader header;
 
@@ -100,26 +103,21 @@ public final class SafeTensors implements AutoCloseable {
   public Tensor tensor(String name) {
     Entry entry = header.entries().get(name);
     if (entry == null) {
-      throw new IllegalArgumentException(
-          FormatException.oneLine(
-              file + ": has no tensor \"" + name + "\"; it has " + header.entries().keySet()));
+      List<String> some = header.entries().keySet().stream().limit(NAMES_IN_MESSAGE).toList();
+      throw unreadable(name, "is not there; the file has " + names().size() + ", first " + some);
     }
-    DType type =
-        entry
-            .type()
-            .orElseThrow(
-                () ->
-                    new IllegalArgumentException(
-                        FormatException.oneLine(
-                            file
-                                + ": tensor \""
-                                + name
-                                + "\" is of dtype "
-                                + entry.dtype()
-                                + "; Foldmax reads "
-                                + Arrays.toString(DType.values()))));
+    DType type = entry.type().orElse(null);
+    if (type == null) {
+      String read = Arrays.toString(DType.values());
+      throw unreadable(name, "is of dtype " + entry.dtype() + "; Foldmax reads " + read);
+    }
     long[] shape = entry.shape().stream().mapToLong(Long::longValue).toArray();
     return file.tensor(header.dataOffset() + entry.begin(), type, shape);
+  }
+
+  private IllegalArgumentException unreadable(String name, String why) {
+    return new IllegalArgumentException(
+        FormatException.oneLine(file + ": tensor \"" + name + "\" " + why));
   }
 
   /** The texts under {@code __metadata__}, in the header's order; unmodifiable, often empty. */
