@@ -256,54 +256,49 @@ final class FloatPanel {
   }
 
   /**
-   * m' and c: lanes whose candidate in NEW_MAX exceeds the maximum by more than {@code threshold}
-   * take it, the others keep theirs; the correction of a lane that keeps its maximum is exactly 1.
+   * m' and c of one vector of lanes: those whose candidate in NEW_MAX exceeds the maximum by more
+   * than {@code threshold} take it, the others keep theirs; the correction of a lane that keeps its
+   * maximum is exactly 1.
    *
+   * @param i the first lane, 0 or V. The loops that take exponentials take them for one vector at a
+   *     time: with two in a method C2 comes near its limit on nodes and boxes the vectors it meets
+   *     after that
    * @return whether any lane has a new maximum
    */
   static boolean raiseMax(
-      float[] state, float threshold, float factor, float factorLow, float least) {
-    boolean raised = false;
-    for (int i = 0; i < W; i += V) {
-      FloatVector old = FloatVector.fromArray(F, state, MAX + i);
-      FloatVector candidate = FloatVector.fromArray(F, state, NEW_MAX + i);
-      VectorMask<Float> rises = candidate.compare(VectorOperators.GT, old.add(threshold));
-      FloatVector max = old.blend(candidate, rises);
-      FloatVector c =
-          FloatVector.broadcast(F, 1)
-              .blend(Exponential.pow2(old.sub(max), factor, factorLow, least), rises);
-      max.intoArray(state, MAX + i);
-      c.intoArray(state, CORRECTION + i);
-      FloatVector.fromArray(F, state, SUM + i).mul(c).intoArray(state, SUM + i);
-      raised |= rises.anyTrue();
-    }
-    return raised;
+      float[] state, int i, float threshold, float factor, float factorLow, float least) {
+    FloatVector old = FloatVector.fromArray(F, state, MAX + i);
+    FloatVector candidate = FloatVector.fromArray(F, state, NEW_MAX + i);
+    VectorMask<Float> rises = candidate.compare(VectorOperators.GT, old.add(threshold));
+    FloatVector max = old.blend(candidate, rises);
+    FloatVector c =
+        FloatVector.broadcast(F, 1)
+            .blend(Exponential.pow2(old.sub(max), factor, factorLow, least), rises);
+    max.intoArray(state, MAX + i);
+    c.intoArray(state, CORRECTION + i);
+    FloatVector.fromArray(F, state, SUM + i).mul(c).intoArray(state, SUM + i);
+    return rises.anyTrue();
   }
 
-  /** Turns scores into weights in place and adds them to the sum. */
+  /**
+   * Turns the scores of one vector of lanes into weights in place and adds them to the sum.
+   *
+   * @param i the first lane, as for {@link #raiseMax}
+   */
   static void weigh(
-      float[] s, int keys, float[] state, float factor, float factorLow, float least) {
-    FloatVector zero = FloatVector.broadcast(F, 0);
-    FloatVector m0 = FloatVector.fromArray(F, state, MAX);
-    FloatVector m1 = FloatVector.fromArray(F, state, MAX + V);
+      float[] s, int keys, float[] state, int i, float factor, float factorLow, float least) {
+    FloatVector l = FloatVector.broadcast(F, 0);
+    FloatVector m = FloatVector.fromArray(F, state, MAX + i);
     // A lane that has seen nothing but -inf: (-inf) - (-inf) would be NaN.
-    m0 = m0.blend(zero, m0.compare(VectorOperators.EQ, Float.NEGATIVE_INFINITY));
-    m1 = m1.blend(zero, m1.compare(VectorOperators.EQ, Float.NEGATIVE_INFINITY));
-    FloatVector l0 = zero;
-    FloatVector l1 = zero;
+    FloatVector max = m.blend(l, m.compare(VectorOperators.EQ, Float.NEGATIVE_INFINITY));
     for (int j = 0; j < keys; j++) {
-      FloatVector p0 =
-          Exponential.pow2(FloatVector.fromArray(F, s, j * W).sub(m0), factor, factorLow, least);
-      FloatVector p1 =
+      FloatVector p =
           Exponential.pow2(
-              FloatVector.fromArray(F, s, j * W + V).sub(m1), factor, factorLow, least);
-      p0.intoArray(s, j * W);
-      p1.intoArray(s, j * W + V);
-      l0 = p0.add(l0);
-      l1 = p1.add(l1);
+              FloatVector.fromArray(F, s, j * W + i).sub(max), factor, factorLow, least);
+      p.intoArray(s, j * W + i);
+      l = p.add(l);
     }
-    FloatVector.fromArray(F, state, SUM).add(l0).intoArray(state, SUM);
-    FloatVector.fromArray(F, state, SUM + V).add(l1).intoArray(state, SUM + V);
+    FloatVector.fromArray(F, state, SUM + i).add(l).intoArray(state, SUM + i);
   }
 
   /** O = O * c, for (dims, W) outputs. */
@@ -339,40 +334,48 @@ final class FloatPanel {
     }
   }
 
-  /**
-   * Merges a state of later keys into one of earlier keys: both are scaled to the larger maximum
-   * and added. Merging an empty state changes no bit.
-   */
-  static void merge(
-      float[] earlier,
-      float[] earlierO,
-      float[] later,
-      float[] laterO,
-      int dims,
-      float factor,
-      float factorLow,
-      float least) {
+  /** The larger of two states' maxima, per lane, into the second's NEW_MAX. */
+  static void jointMax(float[] earlier, float[] later) {
     for (int i = 0; i < W; i += V) {
-      FloatVector m1 = FloatVector.fromArray(F, earlier, MAX + i);
-      FloatVector m2 = FloatVector.fromArray(F, later, MAX + i);
-      FloatVector max = larger(m1, m2);
-      FloatVector one = FloatVector.broadcast(F, 1);
-      FloatVector c1 =
-          Exponential.pow2(m1.sub(max), factor, factorLow, least)
-              .blend(one, m1.compare(VectorOperators.EQ, max));
-      FloatVector c2 =
-          Exponential.pow2(m2.sub(max), factor, factorLow, least)
-              .blend(one, m2.compare(VectorOperators.EQ, max));
+      larger(FloatVector.fromArray(F, earlier, MAX + i), FloatVector.fromArray(F, later, MAX + i))
+          .intoArray(later, NEW_MAX + i);
+    }
+  }
+
+  /**
+   * The correction of one vector of lanes of a state to be merged: what takes it from its maximum
+   * to the joint one, exactly 1 where they are the same, be it -inf.
+   *
+   * @param joint the state whose NEW_MAX is the joint maximum
+   * @param i the first lane, as for {@link #raiseMax}
+   */
+  static void correctTo(
+      float[] state, float[] joint, int i, float factor, float factorLow, float least) {
+    FloatVector m = FloatVector.fromArray(F, state, MAX + i);
+    FloatVector max = FloatVector.fromArray(F, joint, NEW_MAX + i);
+    Exponential.pow2(m.sub(max), factor, factorLow, least)
+        .blend(FloatVector.broadcast(F, 1), m.compare(VectorOperators.EQ, max))
+        .intoArray(state, CORRECTION + i);
+  }
+
+  /**
+   * Merges a state of earlier keys into one of later keys: both are scaled by their corrections to
+   * the joint maximum and added. Merging an empty state changes no bit.
+   */
+  static void merge(float[] earlier, float[] earlierO, float[] later, float[] laterO, int dims) {
+    for (int i = 0; i < W; i += V) {
+      FloatVector c1 = FloatVector.fromArray(F, earlier, CORRECTION + i);
+      FloatVector c2 = FloatVector.fromArray(F, later, CORRECTION + i);
       FloatVector.fromArray(F, later, SUM + i)
           .mul(c2)
           .add(FloatVector.fromArray(F, earlier, SUM + i).mul(c1))
           .intoArray(later, SUM + i);
-      max.intoArray(later, MAX + i);
-      for (int d = 0; d < dims; d++) {
-        FloatVector.fromArray(F, laterO, d * W + i)
+      FloatVector.fromArray(F, later, NEW_MAX + i).intoArray(later, MAX + i);
+      for (int d = i; d < dims * W; d += W) {
+        FloatVector.fromArray(F, laterO, d)
             .mul(c2)
-            .add(FloatVector.fromArray(F, earlierO, d * W + i).mul(c1))
-            .intoArray(laterO, d * W + i);
+            .add(FloatVector.fromArray(F, earlierO, d).mul(c1))
+            .intoArray(laterO, d);
       }
     }
   }
