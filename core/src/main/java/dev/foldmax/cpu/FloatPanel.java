@@ -312,25 +312,21 @@ final class FloatPanel {
   }
 
   /**
-   * Hides from each lane the keys outside its interval.
+   * Hides from one vector of lanes the keys outside their intervals.
    *
    * @param bounds for each lane the first visible key, then for each lane one past the last, both
    *     counted from the first row of {@code s}; (2, W)
+   * @param i the first lane, 0 or V
    */
-  static void hideOutside(float[] s, int keys, float[] bounds) {
-    FloatVector first0 = FloatVector.fromArray(F, bounds, 0);
-    FloatVector first1 = FloatVector.fromArray(F, bounds, V);
-    FloatVector end0 = FloatVector.fromArray(F, bounds, W);
-    FloatVector end1 = FloatVector.fromArray(F, bounds, W + V);
+  static void hideOutside(float[] s, int keys, float[] bounds, int i) {
+    FloatVector first = FloatVector.fromArray(F, bounds, i);
+    FloatVector end = FloatVector.fromArray(F, bounds, W + i);
     FloatVector hidden = FloatVector.broadcast(F, Float.NEGATIVE_INFINITY);
     for (int j = 0; j < keys; j++) {
       FloatVector key = FloatVector.broadcast(F, j);
-      VectorMask<Float> out0 =
-          key.compare(VectorOperators.LT, first0).or(key.compare(VectorOperators.GE, end0));
-      VectorMask<Float> out1 =
-          key.compare(VectorOperators.LT, first1).or(key.compare(VectorOperators.GE, end1));
-      FloatVector.fromArray(F, s, j * W).blend(hidden, out0).intoArray(s, j * W);
-      FloatVector.fromArray(F, s, j * W + V).blend(hidden, out1).intoArray(s, j * W + V);
+      VectorMask<Float> outside =
+          key.compare(VectorOperators.LT, first).or(key.compare(VectorOperators.GE, end));
+      FloatVector.fromArray(F, s, j * W + i).blend(hidden, outside).intoArray(s, j * W + i);
     }
   }
 

@@ -288,7 +288,9 @@ final class FloatPrefill extends TileEngine {
         bounds[lane] = Math.max(0, Math.min(n, visibleBegin(r) - begin));
         bounds[W + lane] = Math.max(0, Math.min(n, visibleEnd(r) - begin));
       }
-      FloatPanel.hideOutside(scores, n, bounds);
+      for (int i = 0; i < W; i += V) {
+        FloatPanel.hideOutside(scores, n, bounds, i);
+      }
     }
     if (!call().attention().mask().isInterval()) {
       view.over(scores, 0).set(firstRow, count, begin, n);
