@@ -12,8 +12,8 @@ import org.jspecify.annotations.Nullable;
  * <p>Every verb writes into tensors that the caller gives. Outputs must not overlap inputs or one
  * another, unless a verb says that it works in place; an output must not be broadcast (stride 0).
  * Inputs and outputs may have any strides, lie on or off the heap, and differ in type as long as
- * each is floating (indices: I32 or I64). Arithmetic is in float32, or in float64 where an input is
- * F64; results are rounded once to the output's type.
+ * each is floating (indices: I32 or I64). Arithmetic is in float32, or in float64 where x, q, keys,
+ * values or a partial result is F64; results are rounded once to the output's type.
  *
  * <p>A row's bits depend on that row alone, not on the other rows of the call, the threads or the
  * order in which tasks finish. NaN in a row makes that row NaN and no other.

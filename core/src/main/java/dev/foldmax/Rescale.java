@@ -11,7 +11,10 @@ package dev.foldmax;
 public enum Rescale {
   /** Multiply by {@code exp(m - m')} at every tile, as MLX's steel attention does. */
   ALWAYS,
-  /** Multiply only when a tile raised the maximum, as metal-flash-attention does. */
+  /**
+   * Multiply only when a tile raised the maximum, as llama.cpp's CPU attention does.
+   * (metal-flash-attention then saves the exponential alone, and multiplies by 1.)
+   */
   ON_NEW_MAX,
   /**
    * Keep a stale maximum until the new one exceeds it by more than {@code tau} (in base 2), then

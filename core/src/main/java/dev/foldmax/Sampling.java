@@ -88,7 +88,7 @@ public record Sampling(
    * same bits.
    *
    * @param stream from {@link #stream}
-   * @param index of the element in its row; only the low 32 bits and the high 32 bits mixed in
+   * @param index of the element in its row; its lower and its upper 32 bits are mixed in
    */
   public static int bits(long stream, long index) {
     int x = (int) index ^ (int) stream;

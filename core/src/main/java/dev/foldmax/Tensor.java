@@ -12,8 +12,8 @@ import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 
 /**
- * A view of a {@link MemorySegment} as an array of up to any number of dimensions: a {@link DType},
- * a shape, and a stride for each dimension.
+ * A view of a {@link MemorySegment} as an array of any number of dimensions: a {@link DType}, a
+ * shape, and a stride for each dimension.
  *
  * <p>Nothing is ever copied on the way in: {@code Tensor.of(array, shape)} wraps a heap array,
  * {@code Tensor.of(segment, dtype, shape)} wraps native or mapped memory, and {@link #slice},

@@ -5,9 +5,9 @@
  * dev.foldmax.Rescale}; {@link dev.foldmax.Tensor}; {@link dev.foldmax.Attention} and {@link
  * dev.foldmax.Mask}; {@link dev.foldmax.KeyValues}; {@link dev.foldmax.Backend}, the verbs.
  *
- * <p>Costs: a softmax row of n elements reads n and writes n; attention of Lq queries over Lk keys
- * of dimension D takes {@code 4 Lq Lk D} floating-point operations a head and memory for tiles
- * only, never for {@code Lq x Lk} scores.
+ * <p>Costs: a softmax row of n elements is read once or twice and written once; attention of Lq
+ * queries over Lk keys of dimension D takes {@code 4 Lq Lk D} floating-point operations a head and
+ * memory for tiles only, never for {@code Lq x Lk} scores.
  */
 @NullMarked
 package dev.foldmax;

@@ -7,7 +7,7 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
-/** Where the work is done. */
+/** Where the work is done, and how often. */
 final class BackendOptions {
   /** What {@code --backend} takes. */
   enum Name {
@@ -33,8 +33,19 @@ final class BackendOptions {
       description = "Threads of the CPU backend, which this chooses; all cores without it.")
   private @Nullable Integer threads;
 
+  @Option(
+      names = "--repeat",
+      paramLabel = "SECONDS",
+      description =
+          "How long to repeat a quick job, for its time in a warm JVM (1); 0 to run it once.")
+  private double repeatSeconds = 1;
+
   /** Refuses options that contradict each other. */
   void validate() {
+    if (!(repeatSeconds >= 0)) {
+      throw new ParameterException(
+          spec.commandLine(), "--repeat: expected at least 0, got " + repeatSeconds);
+    }
     if (threads == null) {
       return;
     }
@@ -48,6 +59,11 @@ final class BackendOptions {
           "--threads is for the CPU backend and conflicts with --backend "
               + Choice.nameOf(backend));
     }
+  }
+
+  /** How long to repeat a quick job. */
+  double repeatSeconds() {
+    return repeatSeconds;
   }
 
   /** Opens the backend; its caller closes it. */

@@ -6,7 +6,9 @@ import dev.foldmax.DType;
 import dev.foldmax.Mask;
 import dev.foldmax.Sequence;
 import dev.foldmax.Tensor;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.SplittableRandom;
 import java.util.stream.LongStream;
 import org.jspecify.annotations.Nullable;
@@ -166,9 +168,19 @@ final class Check {
         lse);
   }
 
-  /** Whether everything is within its tolerance. */
-  boolean passed() {
-    return output.passed() && logSumExp.passed() && expectedOutput.passed();
+  /** What is not within its tolerance, in words; empty for a check that passed. */
+  List<String> failures() {
+    List<String> failures = new ArrayList<>();
+    addFailure(failures, "the output differs from the reference's", output);
+    addFailure(failures, "the logsumexp differs from the reference's", logSumExp);
+    addFailure(failures, "the output differs from the expected one", expectedOutput);
+    return failures;
+  }
+
+  private static void addFailure(List<String> failures, String what, Errors errors) {
+    if (!errors.passed()) {
+      failures.add(what + ", " + errors.summary());
+    }
   }
 
   /** How many rows were compared. */

@@ -59,21 +59,22 @@ final class Errors {
     return finite == 0 ? 0 : Math.sqrt(squares / finite);
   }
 
-  /** For people. */
+  /** The errors, for people. */
+  String summary() {
+    String text = "largest error " + Quantity.error(largest()) + ", RMS " + Quantity.error(rms());
+    return mismatches == 0
+        ? text
+        : text + ", " + mismatches + " elements that are a number on one side only";
+  }
+
+  /** The errors and whether they pass, for people. */
   String describe() {
-    StringBuilder text =
-        new StringBuilder("largest error ")
-            .append(Quantity.error(largest()))
-            .append(", RMS ")
-            .append(Quantity.error(rms()));
     if (mismatches > 0) {
-      text.append(", ").append(mismatches).append(" not finite, or not when they should be");
+      return summary() + ": FAILED";
     }
-    text.append(passed() ? ": passed" : ": FAILED");
-    return text.append(" (")
-        .append(Quantity.percent(worstShare))
-        .append(" of the tolerance)")
-        .toString();
+    return passed()
+        ? summary() + ": passed at " + Quantity.percent(worstShare) + " of the tolerance"
+        : summary() + ": FAILED at " + Quantity.significant(worstShare) + " times the tolerance";
   }
 
   /** For machines. */

@@ -24,8 +24,9 @@ final class Failure extends RuntimeException {
     String own = exception.getMessage() == null ? "" : exception.getMessage();
     String text =
         switch (exception) {
-          case OutOfMemoryError error ->
-              "out of memory (" + own + "); FOLDMAX_JAVA_OPTS=-Xmx8g, say, gives it a larger heap";
+          case OutOfMemoryError error when own.contains("heap") ->
+              "out of memory (" + own + "); FOLDMAX_JAVA_OPTS=-Xmx8g, say, allows a larger heap";
+          case OutOfMemoryError error -> "out of memory (" + own + ")";
           case InternalError error -> "a file changed while it was read (" + own + ")";
           case FileSystemException file when file.getReason() != null -> own;
           case NoSuchFileException missing -> missing.getFile() + ": no such file";
@@ -35,7 +36,8 @@ final class Failure extends RuntimeException {
           case CancellationException interrupt -> "interrupted";
           default -> own.isEmpty() ? name(exception) : own;
         };
-    return text.strip().replaceAll("\\s*\\R\\s*", " ");
+    // Names come from files and may hold anything, such as commands to a terminal.
+    return text.strip().replaceAll("\\s*\\R\\s*", " ").replaceAll("[\\p{Cc}\\p{Cf}]", "?");
   }
 
   private static String name(Throwable exception) {

@@ -2,6 +2,7 @@ package dev.foldmax.cli;
 
 import java.io.PrintWriter;
 import java.lang.module.ModuleDescriptor;
+import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -22,7 +23,6 @@ import picocli.CommandLine.UnmatchedArgumentException;
     mixinStandardHelpOptions = true,
     versionProvider = Main.Version.class,
     synopsisSubcommandLabel = "(attend | softmax | info)",
-    subcommands = {AttendCommand.class, SoftmaxCommand.class, InfoCommand.class},
     footer = {
       "",
       "Examples:",
@@ -50,7 +50,7 @@ public final class Main implements Runnable {
     Runtime.getRuntime().addShutdownHook(atExit);
     int status;
     try {
-      status = commandLine().execute(args);
+      status = commandLine(args).execute(args);
     } finally {
       ended.countDown();
     }
@@ -70,12 +70,27 @@ public final class Main implements Runnable {
     }
   }
 
-  /** The command line, ready to execute; it writes to its own out and err. */
-  static CommandLine commandLine() {
-    return new CommandLine(new Main())
-        .setUsageHelpWidth(USAGE_WIDTH)
+  /**
+   * A command line, ready to execute the given arguments; it writes to its own out and err. It has
+   * the command that these name, for picocli takes a noticeable part of a start to read the
+   * annotations of each; without one, it has all.
+   */
+  static CommandLine commandLine(String... args) {
+    CommandLine line = new CommandLine(new Main());
+    switch (args.length == 0 ? "" : args[0]) {
+      case "attend" -> line.addSubcommand(new AttendCommand());
+      case "softmax" -> line.addSubcommand(new SoftmaxCommand());
+      case "info" -> line.addSubcommand(new InfoCommand());
+      case "-V", "--version" -> {}
+      default ->
+          line.addSubcommand(new AttendCommand())
+              .addSubcommand(new SoftmaxCommand())
+              .addSubcommand(new InfoCommand());
+    }
+    return line.setUsageHelpWidth(USAGE_WIDTH)
+        .setExpandAtFiles(false)
         .setExecutionStrategy(Main::run)
-        .setParameterExceptionHandler((exception, args) -> usageError(exception))
+        .setParameterExceptionHandler((exception, words) -> usageError(exception))
         .setExecutionExceptionHandler((exception, command, parsed) -> failure(exception, command));
   }
 
@@ -97,15 +112,35 @@ public final class Main implements Runnable {
 
   private static int usageError(ParameterException exception) {
     CommandLine command = exception.getCommandLine();
-    StringBuilder message = new StringBuilder(Failure.message(exception));
-    if (exception instanceof UnmatchedArgumentException unmatched
-        && !unmatched.getSuggestions().isEmpty()) {
-      message.append("; did you mean ").append(String.join(" or ", unmatched.getSuggestions()));
+    StringBuilder message = new StringBuilder();
+    if (exception instanceof UnmatchedArgumentException unmatched) {
+      message.append(describe(unmatched));
+    } else {
+      message.append(Failure.message(exception));
     }
     String name = command.getCommandSpec().qualifiedName();
     message.append(" (see ").append(name).append(" --help)");
     return report(
         exception, command, message.toString(), command.getCommandSpec().exitCodeOnInvalidInput());
+  }
+
+  private static String describe(UnmatchedArgumentException exception) {
+    CommandSpec command = exception.getCommandLine().getCommandSpec();
+    String argument = "'" + exception.getUnmatched().getFirst() + "'";
+    String text;
+    if (exception.isUnknownOption()) {
+      text = "there is no option " + argument;
+    } else if (!command.subcommands().isEmpty()) {
+      text = "there is no command " + argument;
+    } else if (command.positionalParameters().isEmpty()) {
+      text = "expected no file, got " + argument;
+    } else {
+      text = "expected one file, got " + argument + " too";
+    }
+    List<String> suggestions = exception.getSuggestions();
+    return suggestions.isEmpty()
+        ? text
+        : text + "; did you mean " + String.join(" or ", suggestions);
   }
 
   private static int failure(Throwable exception, CommandLine command) {

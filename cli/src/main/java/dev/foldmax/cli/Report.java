@@ -1,5 +1,6 @@
 package dev.foldmax.cli;
 
+import dev.foldmax.Backend;
 import dev.foldmax.Tensor;
 import java.io.PrintWriter;
 import java.util.ArrayList;
@@ -21,11 +22,7 @@ final class Report {
     this.title = title;
   }
 
-  /**
-   * Adds a line for people.
-   *
-   * @param label empty to go on with the line before
-   */
+  /** Adds a line for people. */
   void line(String label, String text) {
     lines.add(new Line(label, text));
   }
@@ -41,6 +38,15 @@ final class Report {
     json.put("dtype", tensor.dtype().name());
     json.put("shape", Arrays.stream(tensor.shape()).boxed().toList());
     return json;
+  }
+
+  /** Reports where the work is done. */
+  void backend(Backend backend) {
+    line("backend", backend.name() + ": " + backend.description());
+    Map<String, Object> json = new LinkedHashMap<>();
+    json.put("name", backend.name());
+    json.put("description", backend.description());
+    field("backend", json);
   }
 
   /** Prints one of the two forms. */

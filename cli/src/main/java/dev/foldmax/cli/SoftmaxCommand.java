@@ -82,8 +82,8 @@ final class SoftmaxCommand implements Callable<Integer> {
       names = "--out",
       paramLabel = "FILE",
       description =
-          "Writes the result, in the input's type (BF16 becomes F32 in .npy); .safetensors holds it"
-              + " as output. For --top-k a .safetensors file.")
+          "Writes the result in the input's type, BF16 as F32 in an .npy file; a safetensors file"
+              + " holds it as output, or as values, indices and probabilities of --top-k.")
   private @Nullable Path out;
 
   @Option(
@@ -114,12 +114,14 @@ final class SoftmaxCommand implements Callable<Integer> {
       Report report = new Report("foldmax softmax " + file);
       report.line("x", Quantity.tensor(x));
       report.field("x", Report.json(x));
-      report.line("backend", backend.name() + ": " + backend.description());
-      report.field("backend", Map.of("name", backend.name(), "description", backend.description()));
+      report.backend(backend);
 
       Map<String, Tensor> results = allocate(x, memory);
       Stopwatch time =
-          Stopwatch.time(() -> runInParts(backend, x, results), () -> run(backend, x, results));
+          Stopwatch.time(
+              () -> runInParts(backend, x, results),
+              () -> run(backend, x, results),
+              backends.repeatSeconds());
       describeTime(report, x, results, time);
       Tensor values = results.get(VALUES);
       Tensor indices = results.get(INDICES);
@@ -274,7 +276,7 @@ final class SoftmaxCommand implements Callable<Integer> {
         Quantity.significant(bytes / time.best() * 1e-9)
             + " GB/s (input read and results written once)");
     report.field("bytes", bytes);
-    report.field("gigabytePerSecond", bytes / time.best() * 1e-9);
+    report.field("gbPerSecond", bytes / time.best() * 1e-9);
   }
 
   /** Shows the largest elements of the first rows. */
@@ -295,7 +297,10 @@ final class SoftmaxCommand implements Callable<Integer> {
         elements.add(element);
       }
       report.line("row " + row, String.join(", ", words));
-      shown.add(Map.of("row", row, "largest", elements));
+      Map<String, Object> json = new LinkedHashMap<>();
+      json.put("row", row);
+      json.put("largest", elements);
+      shown.add(json);
     }
     report.field("rows", shown);
   }

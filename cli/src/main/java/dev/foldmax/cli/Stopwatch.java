@@ -5,8 +5,8 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * How long a job takes: the first call, with the JVM cold and the files perhaps not read yet, and,
- * where that one was quick, repeats for about half a second.
+ * How long a job takes: the first call, with the JVM cold and the files perhaps not read yet, and
+ * then, where that one was quick, repeats. It takes many before the JVM has compiled a kernel.
  *
  * @param first seconds of the first call
  * @param best seconds of the quickest call
@@ -14,25 +14,27 @@ import java.util.Map;
  * @param repeats how many there were
  */
 record Stopwatch(double first, double best, double median, int repeats) {
-  private static final double REPEAT_SECONDS = 0.5;
-  private static final int MOST_REPEATS = 1000;
+  /** How slow a first call may be, of a cold JVM, to be worth another. */
+  private static final double QUICK_SECONDS = 5;
+
+  private static final int MOST_REPEATS = 10_000;
 
   /**
    * Times a job.
    *
    * @param firstCall the job
    * @param again the same once more, giving the same result
+   * @param repeatSeconds about how long to repeat it; 0 for not at all
    */
-  static Stopwatch time(Runnable firstCall, Runnable again) {
+  static Stopwatch time(Runnable firstCall, Runnable again, double repeatSeconds) {
     double first = seconds(firstCall);
     double[] repeats = new double[MOST_REPEATS];
     int n = 0;
-    // A call that would not fit is not started.
-    double expected = first;
-    for (double spent = 0; n < MOST_REPEATS && spent + expected <= REPEAT_SECONDS; n++) {
-      expected = seconds(again);
-      repeats[n] = expected;
-      spent += expected;
+    double spent = 0;
+    while (first <= QUICK_SECONDS && spent < repeatSeconds && n < MOST_REPEATS) {
+      repeats[n] = seconds(again);
+      spent += repeats[n];
+      n++;
     }
     if (n == 0) {
       return new Stopwatch(first, first, first, 0);
@@ -50,7 +52,7 @@ record Stopwatch(double first, double best, double median, int repeats) {
   /** For people. */
   String describe() {
     if (repeats == 0) {
-      return Quantity.seconds(first) + ", one call";
+      return Quantity.seconds(first) + ", one call in a cold JVM";
     }
     return Quantity.seconds(best)
         + " (best of "

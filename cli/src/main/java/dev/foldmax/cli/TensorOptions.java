@@ -30,8 +30,8 @@ final class TensorOptions {
       names = "--tensor",
       paramLabel = "ROLE=NAME",
       description =
-          "Takes a tensor of FILE that has another name, as --tensor q=attn.query; an empty NAME"
-              + " leaves it out, as --tensor bias=.")
+          "Takes a tensor of FILE that has another name, as --tensor q=query; an empty NAME leaves"
+              + " it out, as --tensor bias= does.")
   private List<String> renamed = new ArrayList<>();
 
   @Option(names = "--q", paramLabel = "NPY", description = "Queries.")

@@ -2,6 +2,8 @@ package dev.foldmax.cli;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.foldmax.Tensor;
+import dev.foldmax.io.SafeTensors;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.FileVisitResult;
@@ -59,6 +61,16 @@ class LauncherTest {
     Shell.Result second = two.result();
     assertThat(List.of(first, second)).allSatisfy(LauncherTest::printedTheVersion);
     assertThat((first.err() + second.err()).split(BUILDING, -1)).as("builds").hasSize(1 + 1);
+
+    // A job, on the module path and with native access as only the launcher sets them up.
+    Tensor rows = Tensor.of(new float[] {1, 2, 3, 4, 5, 6}, 3, 2);
+    Path sample = elsewhere.resolve("a sample.safetensors");
+    SafeTensors.write(sample, Map.of("q", rows, "k", rows, "v", rows), Map.of());
+    Shell.Result job =
+        start("attend", "a sample.safetensors", "--check", "--out", "o.npy").result();
+    assertThat(job.status()).as(job.err()).isZero();
+    assertThat(job.out()).contains("F32 (3, 2)", "all 3 rows", "passed");
+    assertThat(elsewhere.resolve("o.npy")).isNotEmptyFile();
 
     // A later start, through links, from another folder.
     Path link = Files.createSymbolicLink(elsewhere.resolve("link"), tree.resolve("foldmax"));

@@ -21,7 +21,6 @@ final class DoubleAttention extends TileEngine {
 
   private static final int MAX_ROWS = 64;
   private static final int V = DoubleStream.V;
-  private static final int STEP = DoubleStream.STEP;
   private static final int ROWS = DoubleStream.ROWS;
 
   private final DoubleIo io = new DoubleIo();
@@ -61,7 +60,7 @@ final class DoubleAttention extends TileEngine {
   }
 
   private static int padded(int dims) {
-    return Math.max(1, Math.ceilDiv(dims, STEP)) * STEP;
+    return Math.max(1, Math.ceilDiv(dims, V)) * V;
   }
 
   @Override

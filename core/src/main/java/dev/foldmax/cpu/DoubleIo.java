@@ -11,7 +11,7 @@ import java.util.Arrays;
 final class DoubleIo extends ScratchIo<double[]> {
   @Override
   void read(Tensor tensor, long offset, long stride, int n, double[] to, int at) {
-    if (stride == 1 && tensor.dtype() == DType.F64) {
+    if (n > 0 && stride == 1 && tensor.dtype() == DType.F64) {
       MemorySegment.copy(tensor.segment(), JAVA_DOUBLE_UNALIGNED, offset << 3, to, at, n);
       return;
     }
@@ -22,7 +22,7 @@ final class DoubleIo extends ScratchIo<double[]> {
 
   @Override
   void write(double[] from, int at, int n, Tensor tensor, long offset, long stride) {
-    if (stride == 1 && tensor.dtype() == DType.F64) {
+    if (n > 0 && stride == 1 && tensor.dtype() == DType.F64) {
       MemorySegment.copy(from, at, tensor.segment(), JAVA_DOUBLE_UNALIGNED, offset << 3, n);
       return;
     }

@@ -7,7 +7,8 @@ import org.jspecify.annotations.Nullable;
 final class DoubleRowPass extends RowPass {
   private final double[] scratch = new double[SPAN];
   private final double[] sums = new double[BLOCK];
-  private final double[] lanes = new double[2 * Species.F64.length()];
+  private final double[] lanes = new double[Species.F64.length()];
+  private final double[] laneSums = new double[Species.F64.length()];
 
   private int n;
   private double[] source = scratch;
@@ -83,12 +84,22 @@ final class DoubleRowPass extends RowPass {
 
   @Override
   double max() {
-    return DoubleRows.max(source, from, n);
+    return DoubleRows.max(source, from, n, lanes);
+  }
+
+  @Override
+  double boundOfLargest(int k) {
+    if (k > lanes.length) {
+      return Double.NaN;
+    }
+    Arrays.sort(lanes);
+    double least = lanes[lanes.length - k];
+    return least == Double.NEGATIVE_INFINITY ? Double.NaN : Math.nextDown(least);
   }
 
   @Override
   double exponentials(double shift) {
-    return DoubleRows.exponentials(source, from, target, to, n, shift, lanes);
+    return DoubleRows.exponentials(source, from, target, to, n, shift, lanes, laneSums);
   }
 
   @Override

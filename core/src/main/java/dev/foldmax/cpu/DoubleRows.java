@@ -1,5 +1,6 @@
 package dev.foldmax.cpu;
 
+import java.util.Arrays;
 import jdk.incubator.vector.DoubleVector;
 import jdk.incubator.vector.VectorMask;
 import jdk.incubator.vector.VectorOperators;
@@ -16,8 +17,12 @@ final class DoubleRows {
 
   private DoubleRows() {}
 
-  /** The largest element that is not NaN; -inf if there is none. */
-  static double max(double[] x, int from, int n) {
+  /**
+   * The largest element that is not NaN; -inf if there is none.
+   *
+   * @param lanes receives the largest of each lane, that is, of as many disjoint sets
+   */
+  static double max(double[] x, int from, int n, double[] lanes) {
     DoubleVector a = DoubleVector.broadcast(Species.F64, Double.NEGATIVE_INFINITY);
     DoubleVector b = a;
     DoubleVector c = a;
@@ -33,7 +38,9 @@ final class DoubleRows {
     for (; i < end; i += V) {
       a = larger(a, partial(x, i, end));
     }
-    return larger(larger(a, b), larger(c, d)).reduceLanes(VectorOperators.MAX);
+    DoubleVector largest = larger(larger(a, b), larger(c, d));
+    largest.intoArray(lanes, 0);
+    return largest.reduceLanes(VectorOperators.MAX);
   }
 
   /** The lanes of x where they are larger; unlike {@code max} not slowed by the care for NaN. */
@@ -55,53 +62,42 @@ final class DoubleRows {
   /**
    * Stores {@code exp(x - max)} and returns the sum, with a relative error of some 1e-16.
    *
-   * @param max finite and at least every element; else the sum is NaN
-   * @param lanes room for two vectors
+   * @param max at least every element, finite; else the sum is NaN
+   * @param lanes room for a vector
+   * @param sums room for as many float64
    */
   static double exponentials(
-      double[] x, int from, double[] y, int to, int n, double max, double[] lanes) {
-    DoubleVector m = DoubleVector.broadcast(Species.F64, max);
-    DoubleVector high = DoubleVector.zero(Species.F64);
-    DoubleVector low = high;
-    DoubleVector rest = high;
-    int i = 0;
-    while (i <= n - 2 * V) {
-      int stop = Math.min(n, i + CHUNK) - 2 * V;
-      DoubleVector a = DoubleVector.zero(Species.F64);
-      DoubleVector b = a;
-      for (; i <= stop; i += 2 * V) {
-        DoubleVector e = exp(DoubleVector.fromArray(Species.F64, x, from + i).sub(m));
-        DoubleVector f = exp(DoubleVector.fromArray(Species.F64, x, from + i + V).sub(m));
-        e.intoArray(y, to + i);
-        f.intoArray(y, to + i + V);
-        a = a.add(e);
-        b = b.add(f);
+      double[] x, int from, double[] y, int to, int n, double max, double[] lanes, double[] sums) {
+    Arrays.fill(sums, 0, V, 0);
+    for (int i = 0; i < n; i += CHUNK) {
+      exponentialsOfChunk(x, from + i, y, to + i, Math.min(CHUNK, n - i), max, lanes);
+      for (int lane = 0; lane < V; lane++) {
+        sums[lane] += lanes[lane];
       }
-      DoubleVector sum = a.add(b);
-      low = low.add(additionError(high, sum));
-      high = high.add(sum);
     }
-    for (; i < n; i += V) {
-      DoubleVector e = exp(partial(x, from + i, from + n).sub(m));
-      e.intoArray(y, to + i, Species.F64.indexInRange(i, n));
-      rest = rest.add(e);
-    }
-    low = low.add(additionError(high, rest));
-    high = high.add(rest);
-    high.intoArray(lanes, 0);
-    low.intoArray(lanes, V);
     double total = 0;
-    for (int lane = 0; lane < 2 * V; lane++) {
-      total += lanes[lane];
+    for (int lane = 0; lane < V; lane++) {
+      total += sums[lane];
     }
     return total;
   }
 
-  /** What {@code a + b} loses to rounding (TwoSum). */
-  private static DoubleVector additionError(DoubleVector a, DoubleVector b) {
-    DoubleVector sum = a.add(b);
-    DoubleVector ofB = sum.sub(a);
-    return a.sub(sum.sub(ofB)).add(b.sub(ofB));
+  private static void exponentialsOfChunk(
+      double[] x, int from, double[] y, int to, int n, double max, double[] lanes) {
+    DoubleVector m = DoubleVector.broadcast(Species.F64, max);
+    DoubleVector sum = DoubleVector.zero(Species.F64);
+    int i = 0;
+    for (; i <= n - V; i += V) {
+      DoubleVector e = exp(DoubleVector.fromArray(Species.F64, x, from + i).sub(m));
+      e.intoArray(y, to + i);
+      sum = sum.add(e);
+    }
+    if (i < n) {
+      DoubleVector e = exp(partial(x, from + i, from + n).sub(m));
+      e.intoArray(y, to + i, Species.F64.indexInRange(i, n));
+      sum = sum.add(e);
+    }
+    sum.intoArray(lanes, 0);
   }
 
   /** {@code y = exp(x - max) * factor}. */
@@ -110,13 +106,11 @@ final class DoubleRows {
     DoubleVector m = DoubleVector.broadcast(Species.F64, max);
     DoubleVector c = DoubleVector.broadcast(Species.F64, factor);
     int i = 0;
-    for (; i <= n - 2 * V; i += 2 * V) {
+    for (; i <= n - V; i += V) {
       DoubleVector e = exp(DoubleVector.fromArray(Species.F64, x, from + i).sub(m));
-      DoubleVector f = exp(DoubleVector.fromArray(Species.F64, x, from + i + V).sub(m));
       e.mul(c).intoArray(y, to + i);
-      f.mul(c).intoArray(y, to + i + V);
     }
-    for (; i < n; i += V) {
+    if (i < n) {
       DoubleVector e = exp(partial(x, from + i, from + n).sub(m));
       e.mul(c).intoArray(y, to + i, Species.F64.indexInRange(i, n));
     }

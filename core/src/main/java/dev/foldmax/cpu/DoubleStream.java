@@ -6,18 +6,15 @@ import jdk.incubator.vector.VectorShuffle;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * The leaf loops of {@link DoubleAttention}: {@link FloatStream} in float64, line for line. The
- * Vector API has a class for each element type and C2 makes vector code only of loops that name
- * one, so the two cannot be written as one.
+ * The leaf loops of {@link DoubleAttention}: {@link FloatStream} in float64, line for line but for
+ * the sums of lanes. The Vector API has a class for each element type and C2 makes vector code only
+ * of loops that name one, so the two cannot be written as one.
  */
 final class DoubleStream {
   private static final VectorSpecies<Double> F = Species.F64;
 
   /** Lanes of a vector. */
   static final int V = F.length();
-
-  /** Dimensions are padded with zeros to a multiple of two vectors. */
-  static final int STEP = 2 * V;
 
   /** Rows that share a pass over the keys. */
   static final int ROWS = 4;
@@ -41,8 +38,8 @@ final class DoubleStream {
   }
 
   /** The sum of all lanes: halves are added until one is left. */
-  private static double sum(DoubleVector even, DoubleVector odd) {
-    DoubleVector x = even.add(odd);
+  private static double sum(DoubleVector lanes) {
+    DoubleVector x = lanes;
     if (V >= 8) {
       x = x.add(x.rearrange(BY_4));
     }
@@ -56,19 +53,36 @@ final class DoubleStream {
    * Dot products of one query with {@code n} keys.
    *
    * @param k keys, rows {@code stride} apart from {@code k0}
-   * @param dims a multiple of STEP
+   * @param dims a multiple of V
    */
   static void scoresOfOne(
       double[] q, int q0, double[] k, int k0, int stride, int dims, double[] s, int s0, int n) {
-    for (int j = 0; j < n; j++) {
-      int row = k0 + j * stride;
-      DoubleVector even = all(0);
-      DoubleVector odd = even;
-      for (int d = 0; d < dims; d += STEP) {
-        even = load(k, row + d).fma(load(q, q0 + d), even);
-        odd = load(k, row + d + V).fma(load(q, q0 + d + V), odd);
+    int j = 0;
+    for (; j + 4 <= n; j += 4) {
+      int row0 = k0 + j * stride;
+      int row1 = row0 + stride;
+      int row2 = row1 + stride;
+      int row3 = row2 + stride;
+      DoubleVector a = all(0);
+      DoubleVector b = a;
+      DoubleVector c = a;
+      DoubleVector e = a;
+      for (int d = 0; d < dims; d += V) {
+        DoubleVector x = load(q, q0 + d);
+        a = x.fma(load(k, row0 + d), a);
+        b = x.fma(load(k, row1 + d), b);
+        c = x.fma(load(k, row2 + d), c);
+        e = x.fma(load(k, row3 + d), e);
       }
-      s[s0 + j] = sum(even, odd);
+      storeSums(a, b, c, e, s, s0 + j, 1);
+    }
+    for (; j < n; j++) {
+      int row = k0 + j * stride;
+      DoubleVector a = all(0);
+      for (int d = 0; d < dims; d += V) {
+        a = load(q, q0 + d).fma(load(k, row + d), a);
+      }
+      s[s0 + j] = sum(a);
     }
   }
 
@@ -87,34 +101,67 @@ final class DoubleStream {
     int q1 = q0 + dims;
     int q2 = q1 + dims;
     int q3 = q2 + dims;
-    for (int j = 0; j < n; j++) {
+    int j = 0;
+    for (; j + 2 <= n; j += 2) {
       int row = k0 + j * stride;
-      DoubleVector even0 = all(0);
-      DoubleVector even1 = even0;
-      DoubleVector even2 = even0;
-      DoubleVector even3 = even0;
-      DoubleVector odd0 = even0;
-      DoubleVector odd1 = even0;
-      DoubleVector odd2 = even0;
-      DoubleVector odd3 = even0;
-      for (int d = 0; d < dims; d += STEP) {
+      int next = row + stride;
+      DoubleVector a0 = all(0);
+      DoubleVector a1 = a0;
+      DoubleVector b0 = a0;
+      DoubleVector b1 = a0;
+      DoubleVector c0 = a0;
+      DoubleVector c1 = a0;
+      DoubleVector e0 = a0;
+      DoubleVector e1 = a0;
+      for (int d = 0; d < dims; d += V) {
         DoubleVector x = load(k, row + d);
-        DoubleVector y = load(k, row + d + V);
-        even0 = x.fma(load(q, q0 + d), even0);
-        odd0 = y.fma(load(q, q0 + d + V), odd0);
-        even1 = x.fma(load(q, q1 + d), even1);
-        odd1 = y.fma(load(q, q1 + d + V), odd1);
-        even2 = x.fma(load(q, q2 + d), even2);
-        odd2 = y.fma(load(q, q2 + d + V), odd2);
-        even3 = x.fma(load(q, q3 + d), even3);
-        odd3 = y.fma(load(q, q3 + d + V), odd3);
+        DoubleVector y = load(k, next + d);
+        DoubleVector t = load(q, q0 + d);
+        a0 = t.fma(x, a0);
+        a1 = t.fma(y, a1);
+        t = load(q, q1 + d);
+        b0 = t.fma(x, b0);
+        b1 = t.fma(y, b1);
+        t = load(q, q2 + d);
+        c0 = t.fma(x, c0);
+        c1 = t.fma(y, c1);
+        t = load(q, q3 + d);
+        e0 = t.fma(x, e0);
+        e1 = t.fma(y, e1);
       }
-      int at = s0 + j;
-      s[at] = sum(even0, odd0);
-      s[at + scoreStride] = sum(even1, odd1);
-      s[at + 2 * scoreStride] = sum(even2, odd2);
-      s[at + 3 * scoreStride] = sum(even3, odd3);
+      storeSums(a0, b0, c0, e0, s, s0 + j, scoreStride);
+      storeSums(a1, b1, c1, e1, s, s0 + j + 1, scoreStride);
     }
+    if (j < n) {
+      int row = k0 + j * stride;
+      DoubleVector a = all(0);
+      DoubleVector b = a;
+      DoubleVector c = a;
+      DoubleVector e = a;
+      for (int d = 0; d < dims; d += V) {
+        DoubleVector x = load(k, row + d);
+        a = x.fma(load(q, q0 + d), a);
+        b = x.fma(load(q, q1 + d), b);
+        c = x.fma(load(q, q2 + d), c);
+        e = x.fma(load(q, q3 + d), e);
+      }
+      storeSums(a, b, c, e, s, s0 + j, scoreStride);
+    }
+  }
+
+  /** Stores the sums of all lanes of four vectors, {@code stride} apart. */
+  private static void storeSums(
+      DoubleVector a,
+      DoubleVector b,
+      DoubleVector c,
+      DoubleVector d,
+      double[] s,
+      int at,
+      int stride) {
+    s[at] = sum(a);
+    s[at + stride] = sum(b);
+    s[at + 2 * stride] = sum(c);
+    s[at + 3 * stride] = sum(d);
   }
 
   /** The largest of {@code n} scores, a multiple of V, that are not NaN; or -inf. */
@@ -142,7 +189,7 @@ final class DoubleStream {
       p.intoArray(s, s0 + j);
       sum = sum.add(p);
     }
-    return sum(sum, all(0));
+    return sum(sum);
   }
 
   /** O = O * c. */
@@ -156,7 +203,7 @@ final class DoubleStream {
    * Adds {@code n} weighted values to one output.
    *
    * @param v values, rows {@code stride} apart from {@code v0}
-   * @param dims a multiple of STEP
+   * @param dims a multiple of V
    */
   static void valuesOfOne(
       double[] v, int v0, int stride, int dims, double[] p, int p0, int n, double[] o, int o0) {
@@ -179,17 +226,12 @@ final class DoubleStream {
       c.intoArray(o, o0 + d + 2 * V);
       e.intoArray(o, o0 + d + 3 * V);
     }
-    for (; d < dims; d += STEP) {
+    for (; d < dims; d += V) {
       DoubleVector a = load(o, o0 + d);
-      DoubleVector b = load(o, o0 + d + V);
       for (int j = 0; j < n; j++) {
-        int row = v0 + j * stride + d;
-        DoubleVector weight = all(p[p0 + j]);
-        a = weight.fma(load(v, row), a);
-        b = weight.fma(load(v, row + V), b);
+        a = all(p[p0 + j]).fma(load(v, v0 + j * stride + d), a);
       }
       a.intoArray(o, o0 + d);
-      b.intoArray(o, o0 + d + V);
     }
   }
 
@@ -211,7 +253,8 @@ final class DoubleStream {
     int p1 = p0 + weightStride;
     int p2 = p1 + weightStride;
     int p3 = p2 + weightStride;
-    for (int d = 0; d < dims; d += STEP) {
+    int d = 0;
+    for (; d + 2 * V <= dims; d += 2 * V) {
       DoubleVector a0 = load(o, o0 + d);
       DoubleVector b0 = load(o, o0 + d + V);
       DoubleVector a1 = load(o, o1 + d);
@@ -245,6 +288,23 @@ final class DoubleStream {
       b2.intoArray(o, o2 + d + V);
       a3.intoArray(o, o3 + d);
       b3.intoArray(o, o3 + d + V);
+    }
+    if (d < dims) {
+      DoubleVector a0 = load(o, o0 + d);
+      DoubleVector a1 = load(o, o1 + d);
+      DoubleVector a2 = load(o, o2 + d);
+      DoubleVector a3 = load(o, o3 + d);
+      for (int j = 0; j < n; j++) {
+        DoubleVector x = load(v, v0 + j * stride + d);
+        a0 = x.fma(all(p[p0 + j]), a0);
+        a1 = x.fma(all(p[p1 + j]), a1);
+        a2 = x.fma(all(p[p2 + j]), a2);
+        a3 = x.fma(all(p[p3 + j]), a3);
+      }
+      a0.intoArray(o, o0 + d);
+      a1.intoArray(o, o1 + d);
+      a2.intoArray(o, o2 + d);
+      a3.intoArray(o, o3 + d);
     }
   }
 

@@ -22,7 +22,6 @@ final class FloatDecode extends TileEngine {
   private static final int CHUNK = 4096;
 
   private static final int V = FloatStream.V;
-  private static final int STEP = FloatStream.STEP;
   private static final int ROWS = FloatStream.ROWS;
 
   private final FloatIo io = new FloatIo();
@@ -62,7 +61,7 @@ final class FloatDecode extends TileEngine {
   }
 
   private static int padded(int dims) {
-    return Math.max(1, Math.ceilDiv(dims, STEP)) * STEP;
+    return Math.max(1, Math.ceilDiv(dims, V)) * V;
   }
 
   @Override

@@ -26,6 +26,9 @@ final class FloatIo extends ScratchIo<float[]> {
       }
       return;
     }
+    if (n == 0) {
+      return; // an empty tensor's offsets lie outside its segment
+    }
     MemorySegment segment = tensor.segment();
     switch (tensor.dtype()) {
       case F32 -> MemorySegment.copy(segment, JAVA_FLOAT_UNALIGNED, offset << 2, to, at, n);
@@ -64,6 +67,9 @@ final class FloatIo extends ScratchIo<float[]> {
 
   @Override
   void write(float[] from, int at, int n, Tensor tensor, long offset, long stride) {
+    if (n == 0) {
+      return;
+    }
     if (stride == 1 && tensor.dtype() == DType.F32) {
       MemorySegment.copy(from, at, tensor.segment(), JAVA_FLOAT_UNALIGNED, offset << 2, n);
       return;

@@ -7,7 +7,8 @@ import org.jspecify.annotations.Nullable;
 final class FloatRowPass extends RowPass {
   private final float[] scratch = new float[SPAN];
   private final float[] sums = new float[BLOCK];
-  private final float[] lanes = new float[2 * Species.F32.length()];
+  private final float[] lanes = new float[Species.F32.length()];
+  private final double[] laneSums = new double[Species.F32.length()];
   private final short[] bits = new short[BLOCK];
 
   private int n;
@@ -84,12 +85,22 @@ final class FloatRowPass extends RowPass {
 
   @Override
   double max() {
-    return FloatRows.max(source, from, n);
+    return FloatRows.max(source, from, n, lanes);
+  }
+
+  @Override
+  double boundOfLargest(int k) {
+    if (k > lanes.length) {
+      return Double.NaN;
+    }
+    Arrays.sort(lanes);
+    float least = lanes[lanes.length - k];
+    return least == Float.NEGATIVE_INFINITY ? Double.NaN : Math.nextDown(least);
   }
 
   @Override
   double exponentials(double shift) {
-    return FloatRows.exponentials(source, from, target, to, n, (float) shift, lanes);
+    return FloatRows.exponentials(source, from, target, to, n, (float) shift, lanes, laneSums);
   }
 
   @Override

@@ -1,5 +1,6 @@
 package dev.foldmax.cpu;
 
+import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorMask;
 import jdk.incubator.vector.VectorOperators;
@@ -12,7 +13,7 @@ import jdk.incubator.vector.VectorOperators;
 final class FloatRows {
   private static final int V = Species.F32.length();
 
-  /** How many elements are added up in float32 before the sum goes into the pair (high, low). */
+  /** How many elements are added up in float32 before their sum goes on in float64. */
   private static final int CHUNK = 32 * V;
 
   private static final float FACTOR = Exponential.LOG2_E;
@@ -21,8 +22,12 @@ final class FloatRows {
 
   private FloatRows() {}
 
-  /** The largest element that is not NaN; -inf if there is none. */
-  static float max(float[] x, int from, int n) {
+  /**
+   * The largest element that is not NaN; -inf if there is none.
+   *
+   * @param lanes receives the largest of each lane, that is, of as many disjoint sets
+   */
+  static float max(float[] x, int from, int n, float[] lanes) {
     FloatVector a = FloatVector.broadcast(Species.F32, Float.NEGATIVE_INFINITY);
     FloatVector b = a;
     FloatVector c = a;
@@ -38,7 +43,9 @@ final class FloatRows {
     for (; i < end; i += V) {
       a = larger(a, partial(x, i, end));
     }
-    return larger(larger(a, b), larger(c, d)).reduceLanes(VectorOperators.MAX);
+    FloatVector largest = larger(larger(a, b), larger(c, d));
+    largest.intoArray(lanes, 0);
+    return largest.reduceLanes(VectorOperators.MAX);
   }
 
   /** The lanes of x where they are larger; unlike {@code max} not slowed by the care for NaN. */
@@ -59,56 +66,44 @@ final class FloatRows {
 
   /**
    * Stores {@code exp(x - max)} and returns the sum, with a relative error of some 1e-7 at any
-   * length: chunks are added up in float32, and their sums, by Knuth's error-free addition, in
-   * pairs of float32.
+   * length: chunks are added up in float32 lanes, and the lanes of all chunks in float64.
    *
-   * @param max finite and at least every element; else the sum is NaN
-   * @param lanes room for two vectors
+   * @param max at least every element, finite; else the sum is NaN
+   * @param lanes room for a vector
+   * @param sums room for as many float64
    */
   static double exponentials(
-      float[] x, int from, float[] y, int to, int n, float max, float[] lanes) {
-    FloatVector m = FloatVector.broadcast(Species.F32, max);
-    FloatVector high = FloatVector.zero(Species.F32);
-    FloatVector low = high;
-    FloatVector rest = high;
-    int i = 0;
-    while (i <= n - 2 * V) {
-      int stop = Math.min(n, i + CHUNK) - 2 * V;
-      FloatVector a = FloatVector.zero(Species.F32);
-      FloatVector b = a;
-      for (; i <= stop; i += 2 * V) {
-        FloatVector e = exp(FloatVector.fromArray(Species.F32, x, from + i).sub(m));
-        FloatVector f = exp(FloatVector.fromArray(Species.F32, x, from + i + V).sub(m));
-        e.intoArray(y, to + i);
-        f.intoArray(y, to + i + V);
-        a = a.add(e);
-        b = b.add(f);
+      float[] x, int from, float[] y, int to, int n, float max, float[] lanes, double[] sums) {
+    Arrays.fill(sums, 0, V, 0);
+    for (int i = 0; i < n; i += CHUNK) {
+      exponentialsOfChunk(x, from + i, y, to + i, Math.min(CHUNK, n - i), max, lanes);
+      for (int lane = 0; lane < V; lane++) {
+        sums[lane] += lanes[lane];
       }
-      FloatVector sum = a.add(b);
-      low = low.add(additionError(high, sum));
-      high = high.add(sum);
     }
-    for (; i < n; i += V) {
-      FloatVector e = exp(partial(x, from + i, from + n).sub(m));
-      e.intoArray(y, to + i, Species.F32.indexInRange(i, n));
-      rest = rest.add(e);
-    }
-    low = low.add(additionError(high, rest));
-    high = high.add(rest);
-    high.intoArray(lanes, 0);
-    low.intoArray(lanes, V);
     double total = 0;
-    for (int lane = 0; lane < 2 * V; lane++) {
-      total += lanes[lane];
+    for (int lane = 0; lane < V; lane++) {
+      total += sums[lane];
     }
     return total;
   }
 
-  /** What {@code a + b} loses to rounding (TwoSum). */
-  private static FloatVector additionError(FloatVector a, FloatVector b) {
-    FloatVector sum = a.add(b);
-    FloatVector ofB = sum.sub(a);
-    return a.sub(sum.sub(ofB)).add(b.sub(ofB));
+  private static void exponentialsOfChunk(
+      float[] x, int from, float[] y, int to, int n, float max, float[] lanes) {
+    FloatVector m = FloatVector.broadcast(Species.F32, max);
+    FloatVector sum = FloatVector.zero(Species.F32);
+    int i = 0;
+    for (; i <= n - V; i += V) {
+      FloatVector e = exp(FloatVector.fromArray(Species.F32, x, from + i).sub(m));
+      e.intoArray(y, to + i);
+      sum = sum.add(e);
+    }
+    if (i < n) {
+      FloatVector e = exp(partial(x, from + i, from + n).sub(m));
+      e.intoArray(y, to + i, Species.F32.indexInRange(i, n));
+      sum = sum.add(e);
+    }
+    sum.intoArray(lanes, 0);
   }
 
   /** {@code y = exp(x - max) * factor}. */
@@ -117,13 +112,11 @@ final class FloatRows {
     FloatVector m = FloatVector.broadcast(Species.F32, max);
     FloatVector c = FloatVector.broadcast(Species.F32, factor);
     int i = 0;
-    for (; i <= n - 2 * V; i += 2 * V) {
+    for (; i <= n - V; i += V) {
       FloatVector e = exp(FloatVector.fromArray(Species.F32, x, from + i).sub(m));
-      FloatVector f = exp(FloatVector.fromArray(Species.F32, x, from + i + V).sub(m));
       e.mul(c).intoArray(y, to + i);
-      f.mul(c).intoArray(y, to + i + V);
     }
-    for (; i < n; i += V) {
+    if (i < n) {
       FloatVector e = exp(partial(x, from + i, from + n).sub(m));
       e.mul(c).intoArray(y, to + i, Species.F32.indexInRange(i, n));
     }

@@ -1,15 +1,16 @@
 package dev.foldmax.cpu;
 
 import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.VectorMask;
 import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorShuffle;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
  * The leaf loops of {@link FloatDecode}: lanes are dimensions, each key and value is read once for
- * four rows or for one. What a row gets does not depend on how many rows are served together: a dot
- * product always takes even and odd vectors of dimensions in two accumulators and adds lanes in one
- * tree, and values are added key by key.
+ * four rows or for one. What a row gets does not depend on how many rows or keys are served
+ * together: a dot product always has one accumulator and one tree over its lanes, and values are
+ * added key by key.
  *
  * <p>{@code reduceLanes(ADD)} is not used: its order is unspecified, and the interpreter's differs
  * from C2's.
@@ -20,21 +21,29 @@ final class FloatStream {
   /** Lanes of a vector. */
   static final int V = F.length();
 
-  /** Dimensions are padded with zeros to a multiple of two vectors. */
-  static final int STEP = 2 * V;
-
   /** Rows that share a pass over the keys. */
   static final int ROWS = 4;
 
-  private static final VectorShuffle<Float> BY_8 = rotation(8);
-  private static final VectorShuffle<Float> BY_4 = rotation(4);
+  private static final VectorShuffle<Float> BY_HALF = rotation(V / 2);
+  private static final VectorShuffle<Float> BY_QUARTER = rotation(V / 4);
+  private static final VectorShuffle<Float> BY_THREE_QUARTERS = rotation(3 * V / 4);
   private static final VectorShuffle<Float> BY_2 = rotation(2);
   private static final VectorShuffle<Float> BY_1 = rotation(1);
+
+  /** The upper half of a vector, and the upper half of each half. */
+  private static final VectorMask<Float> UPPER = VectorMask.fromLong(F, lanesFrom(V / 2));
+
+  private static final VectorMask<Float> UPPER_QUARTERS =
+      VectorMask.fromLong(F, lanesFrom(V / 4) ^ lanesFrom(V / 2) ^ lanesFrom(3 * V / 4));
 
   private FloatStream() {}
 
   private static VectorShuffle<Float> rotation(int lanes) {
     return VectorShuffle.iota(F, lanes % V, 1, true);
+  }
+
+  private static long lanesFrom(int first) {
+    return -1L << first;
   }
 
   private static FloatVector load(float[] a, int i) {
@@ -46,35 +55,52 @@ final class FloatStream {
   }
 
   /** The sum of all lanes: halves are added until one is left. */
-  private static float sum(FloatVector even, FloatVector odd) {
-    FloatVector x = even.add(odd);
+  private static float sum(FloatVector lanes) {
+    FloatVector x = lanes.add(lanes.rearrange(BY_HALF));
+    x = x.add(x.rearrange(BY_QUARTER));
     if (V >= 16) {
-      x = x.add(x.rearrange(BY_8));
+      x = x.add(x.rearrange(BY_2));
     }
     if (V >= 8) {
-      x = x.add(x.rearrange(BY_4));
+      x = x.add(x.rearrange(BY_1));
     }
-    x = x.add(x.rearrange(BY_2));
-    return x.add(x.rearrange(BY_1)).lane(0);
+    return x.lane(0);
   }
 
   /**
    * Dot products of one query with {@code n} keys.
    *
    * @param k keys, rows {@code stride} apart from {@code k0}
-   * @param dims a multiple of STEP
+   * @param dims a multiple of V
    */
   static void scoresOfOne(
       float[] q, int q0, float[] k, int k0, int stride, int dims, float[] s, int s0, int n) {
-    for (int j = 0; j < n; j++) {
-      int row = k0 + j * stride;
-      FloatVector even = all(0);
-      FloatVector odd = even;
-      for (int d = 0; d < dims; d += STEP) {
-        even = load(k, row + d).fma(load(q, q0 + d), even);
-        odd = load(k, row + d + V).fma(load(q, q0 + d + V), odd);
+    int j = 0;
+    for (; j + 4 <= n; j += 4) {
+      int row0 = k0 + j * stride;
+      int row1 = row0 + stride;
+      int row2 = row1 + stride;
+      int row3 = row2 + stride;
+      FloatVector a = all(0);
+      FloatVector b = a;
+      FloatVector c = a;
+      FloatVector e = a;
+      for (int d = 0; d < dims; d += V) {
+        FloatVector x = load(q, q0 + d);
+        a = x.fma(load(k, row0 + d), a);
+        b = x.fma(load(k, row1 + d), b);
+        c = x.fma(load(k, row2 + d), c);
+        e = x.fma(load(k, row3 + d), e);
       }
-      s[s0 + j] = sum(even, odd);
+      storeSums(a, b, c, e, s, s0 + j, 1);
+    }
+    for (; j < n; j++) {
+      int row = k0 + j * stride;
+      FloatVector a = all(0);
+      for (int d = 0; d < dims; d += V) {
+        a = load(q, q0 + d).fma(load(k, row + d), a);
+      }
+      s[s0 + j] = sum(a);
     }
   }
 
@@ -93,34 +119,76 @@ final class FloatStream {
     int q1 = q0 + dims;
     int q2 = q1 + dims;
     int q3 = q2 + dims;
-    for (int j = 0; j < n; j++) {
+    int j = 0;
+    for (; j + 2 <= n; j += 2) {
       int row = k0 + j * stride;
-      FloatVector even0 = all(0);
-      FloatVector even1 = even0;
-      FloatVector even2 = even0;
-      FloatVector even3 = even0;
-      FloatVector odd0 = even0;
-      FloatVector odd1 = even0;
-      FloatVector odd2 = even0;
-      FloatVector odd3 = even0;
-      for (int d = 0; d < dims; d += STEP) {
+      int next = row + stride;
+      FloatVector a0 = all(0);
+      FloatVector a1 = a0;
+      FloatVector b0 = a0;
+      FloatVector b1 = a0;
+      FloatVector c0 = a0;
+      FloatVector c1 = a0;
+      FloatVector e0 = a0;
+      FloatVector e1 = a0;
+      for (int d = 0; d < dims; d += V) {
         FloatVector x = load(k, row + d);
-        FloatVector y = load(k, row + d + V);
-        even0 = x.fma(load(q, q0 + d), even0);
-        odd0 = y.fma(load(q, q0 + d + V), odd0);
-        even1 = x.fma(load(q, q1 + d), even1);
-        odd1 = y.fma(load(q, q1 + d + V), odd1);
-        even2 = x.fma(load(q, q2 + d), even2);
-        odd2 = y.fma(load(q, q2 + d + V), odd2);
-        even3 = x.fma(load(q, q3 + d), even3);
-        odd3 = y.fma(load(q, q3 + d + V), odd3);
+        FloatVector y = load(k, next + d);
+        FloatVector t = load(q, q0 + d);
+        a0 = t.fma(x, a0);
+        a1 = t.fma(y, a1);
+        t = load(q, q1 + d);
+        b0 = t.fma(x, b0);
+        b1 = t.fma(y, b1);
+        t = load(q, q2 + d);
+        c0 = t.fma(x, c0);
+        c1 = t.fma(y, c1);
+        t = load(q, q3 + d);
+        e0 = t.fma(x, e0);
+        e1 = t.fma(y, e1);
       }
-      int at = s0 + j;
-      s[at] = sum(even0, odd0);
-      s[at + scoreStride] = sum(even1, odd1);
-      s[at + 2 * scoreStride] = sum(even2, odd2);
-      s[at + 3 * scoreStride] = sum(even3, odd3);
+      storeSums(a0, b0, c0, e0, s, s0 + j, scoreStride);
+      storeSums(a1, b1, c1, e1, s, s0 + j + 1, scoreStride);
     }
+    if (j < n) {
+      int row = k0 + j * stride;
+      FloatVector a = all(0);
+      FloatVector b = a;
+      FloatVector c = a;
+      FloatVector e = a;
+      for (int d = 0; d < dims; d += V) {
+        FloatVector x = load(k, row + d);
+        a = x.fma(load(q, q0 + d), a);
+        b = x.fma(load(q, q1 + d), b);
+        c = x.fma(load(q, q2 + d), c);
+        e = x.fma(load(q, q3 + d), e);
+      }
+      storeSums(a, b, c, e, s, s0 + j, scoreStride);
+    }
+  }
+
+  /**
+   * Stores the sums of all lanes of four vectors, added in the order of {@link #sum}: the vectors
+   * are folded into one another, so that four sums cost little more than one.
+   */
+  private static void storeSums(
+      FloatVector a, FloatVector b, FloatVector c, FloatVector d, float[] s, int at, int stride) {
+    FloatVector ab = a.blend(b, UPPER).add(b.blend(a, UPPER).rearrange(BY_HALF));
+    FloatVector cd = c.blend(d, UPPER).add(d.blend(c, UPPER).rearrange(BY_HALF));
+    // ab: a in the lower half, b in the upper; abcd: a quarter each of a, c, b, d.
+    FloatVector x =
+        ab.blend(cd.rearrange(BY_THREE_QUARTERS), UPPER_QUARTERS)
+            .add(ab.rearrange(BY_QUARTER).blend(cd, UPPER_QUARTERS));
+    if (V >= 16) {
+      x = x.add(x.rearrange(BY_2));
+    }
+    if (V >= 8) {
+      x = x.add(x.rearrange(BY_1));
+    }
+    s[at] = x.lane(0);
+    s[at + stride] = x.lane(V / 2);
+    s[at + 2 * stride] = x.lane(V / 4);
+    s[at + 3 * stride] = x.lane(3 * V / 4);
   }
 
   /** The largest of {@code n} scores, a multiple of V, that are not NaN; or -inf. */
@@ -148,7 +216,7 @@ final class FloatStream {
       p.intoArray(s, s0 + j);
       sum = sum.add(p);
     }
-    return sum(sum, all(0));
+    return sum(sum);
   }
 
   /** O = O * c. */
@@ -162,7 +230,7 @@ final class FloatStream {
    * Adds {@code n} weighted values to one output.
    *
    * @param v values, rows {@code stride} apart from {@code v0}
-   * @param dims a multiple of STEP
+   * @param dims a multiple of V
    */
   static void valuesOfOne(
       float[] v, int v0, int stride, int dims, float[] p, int p0, int n, float[] o, int o0) {
@@ -185,17 +253,12 @@ final class FloatStream {
       c.intoArray(o, o0 + d + 2 * V);
       e.intoArray(o, o0 + d + 3 * V);
     }
-    for (; d < dims; d += STEP) {
+    for (; d < dims; d += V) {
       FloatVector a = load(o, o0 + d);
-      FloatVector b = load(o, o0 + d + V);
       for (int j = 0; j < n; j++) {
-        int row = v0 + j * stride + d;
-        FloatVector weight = all(p[p0 + j]);
-        a = weight.fma(load(v, row), a);
-        b = weight.fma(load(v, row + V), b);
+        a = all(p[p0 + j]).fma(load(v, v0 + j * stride + d), a);
       }
       a.intoArray(o, o0 + d);
-      b.intoArray(o, o0 + d + V);
     }
   }
 
@@ -217,7 +280,8 @@ final class FloatStream {
     int p1 = p0 + weightStride;
     int p2 = p1 + weightStride;
     int p3 = p2 + weightStride;
-    for (int d = 0; d < dims; d += STEP) {
+    int d = 0;
+    for (; d + 2 * V <= dims; d += 2 * V) {
       FloatVector a0 = load(o, o0 + d);
       FloatVector b0 = load(o, o0 + d + V);
       FloatVector a1 = load(o, o1 + d);
@@ -251,6 +315,23 @@ final class FloatStream {
       b2.intoArray(o, o2 + d + V);
       a3.intoArray(o, o3 + d);
       b3.intoArray(o, o3 + d + V);
+    }
+    if (d < dims) {
+      FloatVector a0 = load(o, o0 + d);
+      FloatVector a1 = load(o, o1 + d);
+      FloatVector a2 = load(o, o2 + d);
+      FloatVector a3 = load(o, o3 + d);
+      for (int j = 0; j < n; j++) {
+        FloatVector x = load(v, v0 + j * stride + d);
+        a0 = x.fma(all(p[p0 + j]), a0);
+        a1 = x.fma(all(p[p1 + j]), a1);
+        a2 = x.fma(all(p[p2 + j]), a2);
+        a3 = x.fma(all(p[p3 + j]), a3);
+      }
+      a0.intoArray(o, o0 + d);
+      a1.intoArray(o, o1 + d);
+      a2.intoArray(o, o2 + d);
+      a3.intoArray(o, o3 + d);
     }
   }
 

@@ -3,7 +3,6 @@ package dev.foldmax.cpu;
 import dev.foldmax.Sampling;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
-import jdk.incubator.vector.VectorMask;
 import jdk.incubator.vector.VectorOperators;
 
 /**
@@ -24,7 +23,10 @@ final class GumbelKeys {
   private static final IntVector IOTA = IntVector.zero(Species.I32).addIndex(1);
 
   /** sqrt(1/2): the significand of a logarithm's argument is taken from here to sqrt(2). */
-  private static final int SQRT_HALF = Float.floatToRawIntBits(0x1.6a09e6p-1f);
+  private static final float SQRT_HALF = 0x1.6a09e6p-1f;
+
+  /** Adds to the exponent as an integer; subtracted as a float, it leaves the exponent's value. */
+  private static final float MAGIC = 0x1.8p23f;
 
   private static final float LN_2_HIGH = 0x1.62ep-1f;
   private static final float LN_2_LOW = 0x1.0bfbe8p-15f;
@@ -32,49 +34,52 @@ final class GumbelKeys {
   private GumbelKeys() {}
 
   /**
-   * The first vector of keys with one above the threshold or NaN; a threshold of NaN finds every
-   * vector.
-   *
-   * @param differences x - max, -inf beyond the last up to a multiple of the vector's length
-   * @param begin where to start, a multiple of the vector's length
-   * @param inverse 1 / temperature
-   * @param floor elements with differences below it have no key
-   * @param stream of the row
-   * @param first the index in the row of the first difference; the indices of all of them agree in
-   *     their upper 32 bits
-   * @param keys receives the vector's keys
-   * @return its position, or at least n if there is none
+   * One of the loops that make the noise, over n elements, a multiple of the vector's length. All
+   * of them are more than C2 inlines into one method, and a vector that crosses a call costs an
+   * allocation; so they are called through this interface, at one place that sees each of them, and
+   * C2 compiles each by itself.
    */
-  static int findAbove(
-      float[] differences,
-      int begin,
-      int n,
-      float inverse,
-      float floor,
-      long stream,
-      long first,
-      float threshold,
-      float[] keys) {
-    FloatVector t = FloatVector.broadcast(Species.F32, threshold);
-    int i = begin;
-    for (; i < n; i += V) {
-      FloatVector d = FloatVector.fromArray(Species.F32, differences, i);
-      FloatVector noise = logarithm(exponential(bits(stream, first, i)));
-      FloatVector key = d.mul(inverse).sub(noise);
-      key = key.blend(Float.NEGATIVE_INFINITY, d.compare(VectorOperators.LT, floor));
-      if (!key.compare(VectorOperators.LE, t).allTrue()) {
-        key.intoArray(keys, 0);
-        return i;
-      }
-    }
-    return i;
+  @FunctionalInterface
+  private interface Step {
+    /**
+     * Runs the loop.
+     *
+     * @param first the low half of the first index
+     * @param key the low half of the row's stream
+     * @param secondKey what the halves of {@link Sampling#bits} are keyed with in between
+     */
+    void run(int first, int key, int secondKey, int[] bits, float[] x, int n);
   }
 
-  /** {@link Sampling#bits} of the indices first + i and up. */
-  private static IntVector bits(long stream, long first, int i) {
-    IntVector x = IOTA.add((int) first + i).lanewise(VectorOperators.XOR, (int) stream);
-    x = mixed(x).add((int) (stream >>> 32) + (int) (first >>> 32) * 0x9e3779b9);
-    return mixed(x);
+  private static final Step[] STEPS = {
+    (first, key, secondKey, bits, x, n) -> makeBits(first, key, secondKey, bits, n),
+    (first, key, secondKey, bits, x, n) -> makeUniforms(bits, x, n),
+    (first, key, secondKey, bits, x, n) -> takeExponentials(x, n),
+    (first, key, secondKey, bits, x, n) -> takeLogarithms(x, n)
+  };
+
+  /**
+   * The noise {@code ln(E)} of consecutive indices.
+   *
+   * @param stream of the row
+   * @param first the first index; all indices agree in their upper 32 bits
+   * @param bits room for n elements, rounded up to a multiple of the vector's length
+   * @param into receives as many
+   */
+  static void noise(long stream, long first, int n, int[] bits, float[] into) {
+    int secondKey = (int) (stream >>> 32) + (int) (first >>> 32) * 0x9e3779b9;
+    for (Step step : STEPS) {
+      step.run((int) first, (int) stream, secondKey, bits, into, Math.ceilDiv(n, V) * V);
+    }
+  }
+
+  /** {@link Sampling#bits}. */
+  private static void makeBits(int first, int key, int secondKey, int[] bits, int n) {
+    for (int i = 0; i < n; i += V) {
+      IntVector x = IOTA.add(first + i).lanewise(VectorOperators.XOR, key);
+      x = mixed(x).add(secondKey);
+      mixed(x).intoArray(bits, i);
+    }
   }
 
   private static IntVector mixed(IntVector x) {
@@ -88,17 +93,73 @@ final class GumbelKeys {
   }
 
   /**
-   * {@code -ln(1 - u)} with {@code u = (bits + 0.5) / 2^32}. The smaller of u and 1 - u is known to
-   * full relative accuracy; near u = 0 the logarithm is taken of 1 + f with f = -u itself.
+   * The uniform numbers u where they are below 1/2, else u - 1, so that the smaller of u and 1 - u
+   * is known to full relative accuracy. C2 turns the loop into vectors.
    */
-  private static FloatVector exponential(IntVector bits) {
-    IntVector half = bits.lanewise(VectorOperators.XOR, bits.lanewise(VectorOperators.ASHR, 31));
-    FloatVector z = ((FloatVector) half.convert(VectorOperators.I2F, 0)).add(0.5f).mul(0x1p-32f);
-    VectorMask<Float> isLower = bits.compare(VectorOperators.GE, 0).cast(Species.F32);
-    FloatVector rest = z.blend(z.neg().add(1f), isLower);
+  private static void makeUniforms(int[] bits, float[] x, int n) {
+    for (int i = 0; i < n; i++) {
+      int sign = bits[i] >> 31;
+      x[i] = ((bits[i] ^ sign) + 0.5f) * (0x1p-32f * (sign | 1));
+    }
+  }
+
+  private static void takeExponentials(float[] x, int n) {
+    for (int i = 0; i < n; i += V) {
+      exponential(FloatVector.fromArray(Species.F32, x, i)).intoArray(x, i);
+    }
+  }
+
+  private static void takeLogarithms(float[] x, int n) {
+    for (int i = 0; i < n; i += V) {
+      logarithm(FloatVector.fromArray(Species.F32, x, i)).intoArray(x, i);
+    }
+  }
+
+  /**
+   * The first vector of keys {@code difference * inverse - noise} with one above the threshold or
+   * NaN; a threshold of NaN finds every vector.
+   *
+   * @param differences x - max, -inf beyond the last up to a multiple of the vector's length
+   * @param begin where to start, a multiple of the vector's length
+   * @param inverse 1 / temperature
+   * @param floor elements with differences below it have no key
+   * @param keys receives the vector's keys
+   * @return its position, or at least n if there is none
+   */
+  static int findAbove(
+      float[] differences,
+      float[] noise,
+      int begin,
+      int n,
+      float inverse,
+      float floor,
+      float threshold,
+      float[] keys) {
+    FloatVector t = FloatVector.broadcast(Species.F32, threshold);
+    int i = begin;
+    for (; i < n; i += V) {
+      FloatVector d = FloatVector.fromArray(Species.F32, differences, i);
+      FloatVector key = d.mul(inverse).sub(FloatVector.fromArray(Species.F32, noise, i));
+      key = key.blend(Float.NEGATIVE_INFINITY, d.compare(VectorOperators.LT, floor));
+      if (!key.compare(VectorOperators.LE, t).allTrue()) {
+        key.intoArray(keys, 0);
+        return i;
+      }
+    }
+    return i;
+  }
+
+  /**
+   * {@code -ln(1 - u)} of u or u - 1. Near u = 0 the logarithm is taken of 1 + f with f = -u
+   * itself, not rounded by the addition.
+   */
+  private static FloatVector exponential(FloatVector u) {
+    FloatVector zero = FloatVector.zero(Species.F32);
+    FloatVector one = zero.blend(constant(1), u.compare(VectorOperators.GT, zero));
+    FloatVector rest = one.sub(u);
     IntVector exponent = exponentOf(rest);
     FloatVector f = fractionOf(rest, exponent);
-    f = f.blend(z.neg(), exponent.compare(VectorOperators.EQ, 0).cast(Species.F32));
+    f = f.blend(u.neg(), rest.compare(VectorOperators.GE, constant(SQRT_HALF)));
     return logarithm(exponent, f).neg();
   }
 
@@ -108,12 +169,14 @@ final class GumbelKeys {
   }
 
   private static IntVector exponentOf(FloatVector x) {
-    return x.reinterpretAsInts().sub(SQRT_HALF).lanewise(VectorOperators.ASHR, 23);
+    return x.reinterpretAsInts()
+        .sub(Float.floatToRawIntBits(SQRT_HALF))
+        .lanewise(VectorOperators.ASHR, 23);
   }
 
   private static FloatVector fractionOf(FloatVector x, IntVector exponent) {
     IntVector significand = x.reinterpretAsInts().sub(exponent.lanewise(VectorOperators.LSHL, 23));
-    return significand.reinterpretAsFloats().sub(1f);
+    return significand.reinterpretAsFloats().sub(constant(1));
   }
 
   /**
@@ -121,7 +184,7 @@ final class GumbelKeys {
    * fitted for least relative error of the logarithm, 8e-10.
    */
   private static FloatVector logarithm(IntVector exponent, FloatVector f) {
-    FloatVector p = f.mul(0x1.147338p-4f).add(-0x1.de01dap-4f);
+    FloatVector p = f.fma(constant(0x1.147338p-4f), constant(-0x1.de01dap-4f));
     p = p.fma(f, constant(0x1.e6c00ap-4f));
     p = p.fma(f, constant(-0x1.fc28cap-4f));
     p = p.fma(f, constant(0x1.233ba2p-3f));
@@ -129,9 +192,10 @@ final class GumbelKeys {
     p = p.fma(f, constant(0x1.99a476p-3f));
     p = p.fma(f, constant(-0x1.000006p-2f));
     p = p.fma(f, constant(0x1.555548p-2f));
-    FloatVector e = (FloatVector) exponent.convert(VectorOperators.I2F, 0);
+    FloatVector e =
+        exponent.add(Float.floatToRawIntBits(MAGIC)).reinterpretAsFloats().sub(constant(MAGIC));
     FloatVector square = f.mul(f);
-    FloatVector tail = p.mul(f).fma(square, square.mul(-0.5f));
+    FloatVector tail = p.mul(f).fma(square, square.mul(constant(-0.5f)));
     tail = e.fma(constant(LN_2_LOW), tail);
     return e.fma(constant(LN_2_HIGH), f.add(tail));
   }

@@ -17,6 +17,8 @@ final class RowDraw {
   private static final int EXTREME = 60;
 
   private final float[] differences = new float[RowPass.BLOCK + GumbelKeys.V];
+  private final int[] bits = new int[RowPass.BLOCK];
+  private final float[] noise = new float[RowPass.BLOCK];
   private final float[] keys = new float[GumbelKeys.V];
 
   private double temperature;
@@ -65,12 +67,11 @@ final class RowDraw {
     int n = pass.length();
     pass.differences(max, differences);
     Arrays.fill(differences, n, n + GumbelKeys.V, Float.NEGATIVE_INFINITY);
+    GumbelKeys.noise(stream, first, n, bits, noise);
     float inverse = (float) (1 / temperature);
     float floor = floor();
     int i = 0;
-    while ((i =
-            GumbelKeys.findAbove(
-                differences, i, n, inverse, floor, stream, first, threshold(), keys))
+    while ((i = GumbelKeys.findAbove(differences, noise, i, n, inverse, floor, threshold(), keys))
         < n) {
       int end = Math.min(n, i + GumbelKeys.V);
       float threshold = threshold();

@@ -52,6 +52,12 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   /** The largest element of the source that is not NaN; -inf if there is none. */
   abstract double max();
 
+  /**
+   * After {@link #max}: a number below at least k elements of the source, from the largest of each
+   * lane; NaN if these say nothing.
+   */
+  abstract double boundOfLargest(int k);
+
   /** Target = exp(source - shift); returns the sum. */
   abstract double exponentials(double shift);
 
@@ -136,6 +142,9 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
       open(x, rowNumber, block, (int) Math.min(BLOCK, end - block));
       aimAtScratch();
       double max = max();
+      if (into != null && into.isEmpty()) {
+        into.expectAbove(boundOfLargest(into.k()));
+      }
       double sum = exponentials(RowState.shift(max));
       span.add(max, sum);
       if (into != null && (!(max <= into.threshold()) || Double.isNaN(sum))) {
@@ -149,6 +158,10 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   void selectSpan(Elements x, long rowNumber, long begin, long end, Selection into) {
     for (long block = begin; block < end; block += BLOCK) {
       open(x, rowNumber, block, (int) Math.min(BLOCK, end - block));
+      if (into.isEmpty()) {
+        max();
+        into.expectAbove(boundOfLargest(into.k()));
+      }
       select(block, into);
     }
   }

@@ -120,7 +120,7 @@ abstract class ScratchIo<A> {
       max = joint;
     }
     boolean finite = true;
-    if (l == 0) {
+    if (divisor == 0) {
       clear(o, at, n);
     } else {
       finite = divide(o, at, n, divisor);

@@ -17,10 +17,14 @@ final class Selection {
   private int k;
   private int size;
 
+  /** At least k elements to come are above it; NaN if that is not known of any number. */
+  private double bound;
+
   /** Starts anew. */
   void clear(int newK) {
     k = newK;
     size = 0;
+    bound = Double.NaN;
     if (keys.length < k || (keys.length > KEPT && k <= KEPT)) {
       int capacity = k <= KEPT ? Math.min(KEPT, Math.max(64, 2 * k)) : k;
       keys = new long[capacity];
@@ -47,7 +51,16 @@ final class Selection {
    * as long as every element has to be.
    */
   double threshold() {
-    return size < k ? Double.NaN : k == 0 ? Double.POSITIVE_INFINITY : element(keys[0]);
+    return size < k ? bound : k == 0 ? Double.POSITIVE_INFINITY : element(keys[0]);
+  }
+
+  /** Promises that at least k of the elements to come are above a number; NaN for no promise. */
+  void expectAbove(double number) {
+    bound = number;
+  }
+
+  boolean isEmpty() {
+    return size == 0;
   }
 
   /** Whether nothing that comes with a larger index can be among the k any more. */

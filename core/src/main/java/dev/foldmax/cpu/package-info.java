@@ -1,6 +1,8 @@
 /**
- * The CPU backend on the Vector API. Read {@code Workers}, then {@code AttentionTask}, the five
- * lines over tiles, then the leaf kernels that it calls.
+ * The CPU backend on the Vector API. For attention read {@code AttentionKernels}, the tasks of a
+ * call; {@code TileEngine}, the order of the fold; then {@code FloatPrefill}, {@code FloatDecode}
+ * and {@code DoubleAttention}, the five lines over tiles, with their leaf loops beside them. For
+ * rows read {@code RowKernels} and {@code RowPass}.
  */
 @NullMarked
 package dev.foldmax.cpu;

@@ -279,25 +279,16 @@ class RowKernelsTest {
   }
 
   @Test
-  void keysOfGumbelNoiseAreWithinTheirBound() {
+  void gumbelNoiseIsWithinItsBound() {
     int n = RowPass.BLOCK;
-    float[] differences = new float[n];
-    float[] keys = new float[GumbelKeys.V];
-    Random random = new Random(2);
-    for (int i = 0; i < n; i++) {
-      differences[i] = -26 * random.nextFloat();
-    }
+    float[] noise = new float[n];
     for (long first : new long[] {0, 1L << 33, 12345L * n, 77L * n, (1L << 32) - n}) {
       for (long stream = -40; stream < 40; stream++) {
-        for (int i = 0; i < n; i += GumbelKeys.V) {
-          GumbelKeys.findAbove(
-              differences, i, n, 1, Float.NEGATIVE_INFINITY, stream << 29, first, Float.NaN, keys);
-          for (int lane = 0; lane < GumbelKeys.V; lane++) {
-            double u = Sampling.uniform(stream << 29, first + i + lane);
-            double key = differences[i + lane] - Math.log(-Math.log1p(-u));
-            if (!(Math.abs(keys[lane] - key) <= GumbelKeys.ERROR / 4)) {
-              assertThat((double) keys[lane]).isCloseTo(key, within(GumbelKeys.ERROR / 4));
-            }
+        GumbelKeys.noise(stream << 29, first, n, new int[n], noise);
+        for (int i = 0; i < n; i++) {
+          double expected = Math.log(-Math.log1p(-Sampling.uniform(stream << 29, first + i)));
+          if (!(Math.abs(noise[i] - expected) <= GumbelKeys.ERROR / 8)) {
+            assertThat((double) noise[i]).isCloseTo(expected, within(GumbelKeys.ERROR / 8));
           }
         }
       }
@@ -367,7 +358,7 @@ class RowKernelsTest {
   private static void assertClose(Tensor actual, Tensor expected, double scale) {
     double relative =
         switch (actual.dtype()) {
-          case F64 -> 1e-12;
+          case F64 -> 4e-12;
           case F32 -> 3e-7;
           default -> 0;
         };
@@ -380,7 +371,7 @@ class RowKernelsTest {
         switch (actual.dtype()) {
           case F16 -> 0x1.01p-11;
           case BF16 -> 0x1.01p-8;
-          case F32 -> relative == 1e-12 ? 0x1p-24 : 0;
+          case F32 -> relative < 1e-11 ? 0x1p-24 : 0;
           default -> 0;
         };
     // Subnormal results of the exponential may be flushed to 0.
@@ -390,7 +381,7 @@ class RowKernelsTest {
     for (int i = 0; i < e.length; i++) {
       boolean isSame = Double.compare(a[i], e[i]) == 0;
       // The rounding of x - max in float32, which peers have as well.
-      double difference = relative == 1e-12 ? 0 : 0x1p-24 * Math.abs(Math.log(Math.abs(e[i])));
+      double difference = relative < 1e-11 ? 0 : 0x1p-24 * Math.abs(Math.log(Math.abs(e[i])));
       double error = (relative + rounding + difference) * Math.abs(e[i]) + relative * scale + tiny;
       if (!isSame && !(Math.abs(a[i] - e[i]) <= error)) {
         assertThat(a[i]).as("element %d of %s", i, actual).isCloseTo(e[i], within(error));
