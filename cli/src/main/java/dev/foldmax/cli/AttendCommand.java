@@ -17,7 +17,6 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /** Attention over the tensors of files. */
@@ -87,7 +86,7 @@ final class AttendCommand implements Callable<Integer> {
     tensors.validate();
     options.validate();
     backends.validate();
-    List<OutputFile> outputs = validateOutputs();
+    List<OutputFile> outputs = OutputFile.of(spec.commandLine(), out, lse, tensors.paths());
     outputs.forEach(OutputFile::checkPlace);
 
     try (InputFiles files = new InputFiles();
@@ -119,27 +118,6 @@ final class AttendCommand implements Callable<Integer> {
       }
       return 0;
     }
-  }
-
-  private List<OutputFile> validateOutputs() {
-    List<OutputFile> outputs = new ArrayList<>();
-    if (out != null) {
-      outputs.add(new OutputFile("--out", out));
-    }
-    if (lse != null) {
-      outputs.add(new OutputFile("--lse", lse));
-    }
-    for (OutputFile output : outputs) {
-      output.validate(spec.commandLine(), tensors.paths());
-    }
-    if (out != null && lse != null && new OutputFile("--out", out).isSameFile(lse)) {
-      if (InputFiles.isNpy(out)) {
-        throw new ParameterException(
-            spec.commandLine(), "--out and --lse name the same file, " + out);
-      }
-      outputs.removeLast(); // --out holds both.
-    }
-    return outputs;
   }
 
   private void describe(Report report, AttendInputs inputs, Attention attention) {

@@ -6,9 +6,12 @@ import dev.foldmax.io.SafeTensors;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Collection;
+import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 import picocli.CommandLine;
 import picocli.CommandLine.ParameterException;
 
@@ -20,11 +23,39 @@ import picocli.CommandLine.ParameterException;
  */
 record OutputFile(String option, Path path) {
   /**
+   * The files of {@code --out} and {@code --lse}. One .safetensors file may be both, and is then
+   * that of {@code --out} alone.
+   *
+   * @param inputs files that must not be overwritten
+   * @throws ParameterException for a command line that must be changed
+   */
+  static List<OutputFile> of(
+      CommandLine command, @Nullable Path out, @Nullable Path lse, Collection<Path> inputs) {
+    List<OutputFile> files = new ArrayList<>();
+    if (out != null) {
+      files.add(new OutputFile("--out", out));
+    }
+    if (lse != null) {
+      files.add(new OutputFile("--lse", lse));
+    }
+    for (OutputFile file : files) {
+      file.validate(command, inputs);
+    }
+    if (out != null && lse != null && isSameFile(out, lse)) {
+      if (!InputFiles.isSafeTensors(out)) {
+        throw new ParameterException(command, "--out and --lse name the same file, " + out);
+      }
+      files.removeLast();
+    }
+    return files;
+  }
+
+  /**
    * Refuses a name without a format and one that is also an input's.
    *
    * @throws ParameterException for a command line that must be changed
    */
-  void validate(CommandLine command, Collection<Path> inputs) {
+  private void validate(CommandLine command, Collection<Path> inputs) {
     if (!InputFiles.isSafeTensors(path) && !InputFiles.isNpy(path)) {
       throw new ParameterException(
           command, option + ": expected a file that ends in .npy or .safetensors, got " + path);
@@ -56,15 +87,7 @@ record OutputFile(String option, Path path) {
     return InputFiles.isSafeTensors(path);
   }
 
-  /**
-   * Whether two names are those of one file, existing or not.
-   *
-   * @param other a file
-   */
-  boolean isSameFile(Path other) {
-    return isSameFile(path, other);
-  }
-
+  /** Whether two names are those of one file, existing or not. */
   private static boolean isSameFile(Path one, Path other) {
     try {
       if (Files.exists(one) && Files.exists(other)) {

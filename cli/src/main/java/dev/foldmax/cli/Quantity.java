@@ -41,8 +41,10 @@ final class Quantity {
 
   /** Such as {@code 12 %}. */
   static String percent(double share) {
-    return (share > 0 && share < 0.005 ? "under 1" : String.valueOf(Math.round(share * 100)))
-        + " %";
+    if (!Double.isFinite(share)) {
+      return Double.toString(share);
+    }
+    return share > 0 && share < 0.005 ? "under 1 %" : Math.round(share * 100) + " %";
   }
 
   /** The shortest decimal, without {@code .0}. */

@@ -51,6 +51,9 @@ final class SoftmaxCommand implements Callable<Integer> {
   /** How many are shown where nothing else is asked for. */
   private static final int SHOWN_LARGEST = 5;
 
+  /** How many fit a line. */
+  private static final int SHOWN_IN_WORDS = 8;
+
   private static final String OUTPUT = "output";
   private static final String LSE = "lse";
   private static final String VALUES = "values";
@@ -148,24 +151,9 @@ final class SoftmaxCommand implements Callable<Integer> {
     if (tensorName != null && !InputFiles.isSafeTensors(file)) {
       throw wrong("--tensor is for .safetensors files and conflicts with " + file);
     }
-    List<OutputFile> outputs = new ArrayList<>();
-    if (out != null) {
-      outputs.add(new OutputFile("--out", out));
-    }
-    if (lse != null) {
-      outputs.add(new OutputFile("--lse", lse));
-    }
-    for (OutputFile output : outputs) {
-      output.validate(spec.commandLine(), List.of(file));
-    }
+    List<OutputFile> outputs = OutputFile.of(spec.commandLine(), out, lse, List.of(file));
     if (topK != null && out != null && !InputFiles.isSafeTensors(out)) {
       throw wrong("--top-k writes three tensors, so --out must be a .safetensors file, got " + out);
-    }
-    if (outputs.size() == 2 && outputs.getFirst().isSameFile(outputs.getLast().path())) {
-      if (!outputs.getFirst().isSafeTensors()) {
-        throw wrong("--out and --lse name the same file, " + out);
-      }
-      outputs.removeLast();
     }
     return outputs;
   }
@@ -289,14 +277,17 @@ final class SoftmaxCommand implements Callable<Integer> {
         double value = values.at(Rows.offset(values, row) + i);
         long index = indices.longAt(Rows.offset(indices, row) + i);
         double probability = probabilities.at(Rows.offset(probabilities, row) + i);
-        words.add(index + " (" + Quantity.percent(probability) + ")");
+        if (i < SHOWN_IN_WORDS) {
+          words.add(index + " (" + Quantity.percent(probability) + ")");
+        }
         Map<String, Object> element = new LinkedHashMap<>();
         element.put("index", index);
         element.put("value", value);
         element.put("probability", probability);
         elements.add(element);
       }
-      report.line("row " + row, String.join(", ", words));
+      String more = values.shape(-1) > SHOWN_IN_WORDS ? ", ..." : "";
+      report.line("row " + row, String.join(", ", words) + more);
       Map<String, Object> json = new LinkedHashMap<>();
       json.put("row", row);
       json.put("largest", elements);

@@ -172,5 +172,7 @@ class SoftmaxTest {
 
     assertThat(json.at("/rows/0/largest/0/value").asString()).isEqualTo("NaN");
     assertThat(json.at("/rows/1/largest/0/value").asDouble()).isEqualTo(3);
+    assertThat(run("softmax", file, REFERENCE).succeeded().out())
+        .containsPattern("row 0 +1 \\(NaN\\), 0 \\(NaN\\)\n");
   }
 }

@@ -34,6 +34,11 @@ final class FloatDecode extends TileEngine {
   private float least;
   private float threshold;
 
+  // What the steps work on: some keys of a tile, and how far into it they begin.
+  private long tileBegin;
+  private int lead;
+  private int keyCount;
+
   private float[] q = {}; // (rows, keyDims): padded with zeros
   private float[] o = {}; // (rows, valueDims): likewise
   private float[] max = {}; // (rows)
@@ -121,16 +126,25 @@ final class FloatDecode extends TileEngine {
    */
   @Override
   void foldTile(long begin, int n) {
-    int lead = (int) (begin % TILE);
-    score(begin, lead, n);
-    modify(begin, lead, n);
-    if (isCareful()) {
-      if (hidden.length < scores.length) {
-        hidden = new float[scores.length];
-      }
-      System.arraycopy(scores, 0, hidden, 0, rows() * TILE);
+    tileBegin = begin;
+    lead = (int) (begin % TILE);
+    keyCount = n;
+    for (Step step : STEPS) {
+      step.run(this);
     }
-    int padded = Math.ceilDiv(lead + n, V) * V;
+  }
+
+  /** A step of folding a tile; apart for the reason that {@link FloatPrefill} gives. */
+  private interface Step {
+    void run(FloatDecode engine);
+  }
+
+  private static final Step[] STEPS = {
+    FloatDecode::score, FloatDecode::modify, FloatDecode::weigh, FloatDecode::addValues
+  };
+
+  private void weigh() {
+    int padded = Math.ceilDiv(lead + keyCount, V) * V;
     for (int r = 0; r < rows(); r++) {
       float candidate = FloatStream.max(scores, r * TILE, padded);
       boolean rises = candidate > max[r] + threshold;
@@ -145,14 +159,15 @@ final class FloatDecode extends TileEngine {
       float reference = m == Float.NEGATIVE_INFINITY ? 0 : m;
       sum[r] += FloatStream.weigh(scores, r * TILE, padded, reference, factor, factorLow, least);
     }
-    addValues(begin, lead, n);
   }
 
   /**
    * Dot products with the tile's keys: where they lie, if they do so in one piece of an array, else
    * through scratch, as many at a time as stay in the first-level cache.
    */
-  private void score(long begin, int lead, int n) {
+  private void score() {
+    long begin = tileBegin;
+    int n = keyCount;
     KeyValues kv = call().keyValues();
     Elements inPlace = keyElements();
     float[] array = inPlace == null ? null : inPlace.floats();
@@ -207,7 +222,9 @@ final class FloatDecode extends TileEngine {
     }
   }
 
-  private void addValues(long begin, int lead, int n) {
+  private void addValues() {
+    long begin = tileBegin;
+    int n = keyCount;
     KeyValues kv = call().keyValues();
     Elements inPlace = valueElements();
     float[] array = inPlace == null ? null : inPlace.floats();
@@ -272,7 +289,9 @@ final class FloatDecode extends TileEngine {
   }
 
   /** Scale, soft cap, bias, ALiBi, the user's function, and last the mask. */
-  private void modify(long begin, int lead, int n) {
+  private void modify() {
+    long begin = tileBegin;
+    int n = keyCount;
     int padded = Math.ceilDiv(lead + n, V) * V;
     view.over(scores, lead).set(0, rows(), begin, n);
     if (hasScaledScores()) {
@@ -289,6 +308,12 @@ final class FloatDecode extends TileEngine {
     }
     if (!call().attention().mask().isInterval()) {
       view.hideMasked();
+    }
+    if (isCareful()) {
+      if (hidden.length < scores.length) {
+        hidden = new float[scores.length];
+      }
+      System.arraycopy(scores, 0, hidden, 0, rows() * TILE);
     }
   }
 

