@@ -22,6 +22,10 @@ import jdk.incubator.vector.VectorOperators;
  * to {@code least}, for which the made-up {@code 2^n} is zero.
  */
 final class Exponential {
+  // Constants are broadcast by the Vector API's own methods, not through a shorter helper: past its
+  // limit of nodes C2 still inlines what the JDK forces it to inline, but no method of ours, and a
+  // helper that is called instead allocates a vector each time.
+
   /** log2(e), for exponentials of natural numbers, in two floats and in two doubles. */
   static final float LOG2_E = 0x1.715476p0f;
 
@@ -65,12 +69,15 @@ final class Exponential {
     FloatVector t = y.fma(c, magic);
     FloatVector f = y.fma(c, magic.sub(t));
     f = y.fma(FloatVector.broadcast(Species.F32, factorLow), f);
-    FloatVector p = f.fma(constant(0x1.417ab8p-13f), constant(0x1.5f094ap-10f));
-    p = p.fma(f, constant(0x1.3b2dd2p-7f));
-    p = p.fma(f, constant(0x1.c6af7ap-5f));
-    p = p.fma(f, constant(0x1.ebfbdcp-3f));
-    p = p.fma(f, constant(0x1.62e43p-1f));
-    p = p.fma(f, constant(1f));
+    FloatVector p =
+        f.fma(
+            FloatVector.broadcast(Species.F32, 0x1.417ab8p-13f),
+            FloatVector.broadcast(Species.F32, 0x1.5f094ap-10f));
+    p = p.fma(f, FloatVector.broadcast(Species.F32, 0x1.3b2dd2p-7f));
+    p = p.fma(f, FloatVector.broadcast(Species.F32, 0x1.c6af7ap-5f));
+    p = p.fma(f, FloatVector.broadcast(Species.F32, 0x1.ebfbdcp-3f));
+    p = p.fma(f, FloatVector.broadcast(Species.F32, 0x1.62e43p-1f));
+    p = p.fma(f, FloatVector.broadcast(Species.F32, 1f));
     return p.mul(t.reinterpretAsInts().lanewise(VectorOperators.LSHL, 23).reinterpretAsFloats());
   }
 
@@ -89,30 +96,29 @@ final class Exponential {
     return p * Float.intBitsToFloat(Float.floatToRawIntBits(t) << 23);
   }
 
-  private static FloatVector constant(float value) {
-    return FloatVector.broadcast(Species.F32, value);
-  }
-
   /** As {@link #pow2(FloatVector, float, float, float)}, in float64. */
   static DoubleVector pow2(DoubleVector x, double factor, double factorLow, double least) {
-    DoubleVector floor = constant(least);
-    DoubleVector magic = constant(MAGIC_DOUBLE);
-    DoubleVector c = constant(factor);
+    DoubleVector floor = DoubleVector.broadcast(Species.F64, least);
+    DoubleVector magic = DoubleVector.broadcast(Species.F64, MAGIC_DOUBLE);
+    DoubleVector c = DoubleVector.broadcast(Species.F64, factor);
     DoubleVector y = x.blend(floor, x.compare(VectorOperators.LT, floor));
     DoubleVector t = y.fma(c, magic);
     DoubleVector f = y.fma(c, magic.sub(t));
-    f = y.fma(constant(factorLow), f);
-    DoubleVector p = f.fma(constant(0x1.e79bd33b4c803p-32), constant(0x1.e61b4f94d8a6bp-28));
-    p = p.fma(f, constant(0x1.b5267cc89494ep-24));
-    p = p.fma(f, constant(0x1.62bfc79d37f89p-20));
-    p = p.fma(f, constant(0x1.ffcbfba9911e2p-17));
-    p = p.fma(f, constant(0x1.4309130ed8de7p-13));
-    p = p.fma(f, constant(0x1.5d87fe78cd675p-10));
-    p = p.fma(f, constant(0x1.3b2ab6fba0119p-7));
-    p = p.fma(f, constant(0x1.c6b08d7049fe8p-5));
-    p = p.fma(f, constant(0x1.ebfbdff82c5a4p-3));
-    p = p.fma(f, constant(0x1.62e42fefa39efp-1));
-    p = p.fma(f, constant(1.0));
+    f = y.fma(DoubleVector.broadcast(Species.F64, factorLow), f);
+    DoubleVector p =
+        f.fma(
+            DoubleVector.broadcast(Species.F64, 0x1.e79bd33b4c803p-32),
+            DoubleVector.broadcast(Species.F64, 0x1.e61b4f94d8a6bp-28));
+    p = p.fma(f, DoubleVector.broadcast(Species.F64, 0x1.b5267cc89494ep-24));
+    p = p.fma(f, DoubleVector.broadcast(Species.F64, 0x1.62bfc79d37f89p-20));
+    p = p.fma(f, DoubleVector.broadcast(Species.F64, 0x1.ffcbfba9911e2p-17));
+    p = p.fma(f, DoubleVector.broadcast(Species.F64, 0x1.4309130ed8de7p-13));
+    p = p.fma(f, DoubleVector.broadcast(Species.F64, 0x1.5d87fe78cd675p-10));
+    p = p.fma(f, DoubleVector.broadcast(Species.F64, 0x1.3b2ab6fba0119p-7));
+    p = p.fma(f, DoubleVector.broadcast(Species.F64, 0x1.c6b08d7049fe8p-5));
+    p = p.fma(f, DoubleVector.broadcast(Species.F64, 0x1.ebfbdff82c5a4p-3));
+    p = p.fma(f, DoubleVector.broadcast(Species.F64, 0x1.62e42fefa39efp-1));
+    p = p.fma(f, DoubleVector.broadcast(Species.F64, 1.0));
     LongVector n = t.reinterpretAsLongs().lanewise(VectorOperators.LSHL, 52);
     return p.mul(n.reinterpretAsDoubles());
   }
@@ -137,10 +143,6 @@ final class Exponential {
     return p * Double.longBitsToDouble(Double.doubleToRawLongBits(t) << 52);
   }
 
-  private static DoubleVector constant(double value) {
-    return DoubleVector.broadcast(Species.F64, value);
-  }
-
   /**
    * The hyperbolic tangent, through e^(2|x|) - 1 so that small arguments keep their relative
    * accuracy: with {@code 2|x| = ln(2) (n + f)}, {@code e^(2|x|) - 1 = 2^n (2^f - 1) + (2^n - 1)},
@@ -148,18 +150,21 @@ final class Exponential {
    */
   static FloatVector tanh(FloatVector x) {
     FloatVector a = x.abs();
-    FloatVector limit = constant(22f);
+    FloatVector limit = FloatVector.broadcast(Species.F32, 22f);
     FloatVector y = a.blend(limit, a.compare(VectorOperators.GT, limit));
-    FloatVector magic = constant(MAGIC);
-    FloatVector c = constant(2 * LOG2_E);
+    FloatVector magic = FloatVector.broadcast(Species.F32, MAGIC);
+    FloatVector c = FloatVector.broadcast(Species.F32, 2 * LOG2_E);
     FloatVector t = y.fma(c, magic);
     FloatVector f = y.fma(c, magic.sub(t));
-    f = y.fma(constant(2 * LOG2_E_LOW), f);
-    FloatVector p = f.fma(constant(0x1.417ab8p-13f), constant(0x1.5f094ap-10f));
-    p = p.fma(f, constant(0x1.3b2dd2p-7f));
-    p = p.fma(f, constant(0x1.c6af7ap-5f));
-    p = p.fma(f, constant(0x1.ebfbdcp-3f));
-    p = p.fma(f, constant(0x1.62e43p-1f));
+    f = y.fma(FloatVector.broadcast(Species.F32, 2 * LOG2_E_LOW), f);
+    FloatVector p =
+        f.fma(
+            FloatVector.broadcast(Species.F32, 0x1.417ab8p-13f),
+            FloatVector.broadcast(Species.F32, 0x1.5f094ap-10f));
+    p = p.fma(f, FloatVector.broadcast(Species.F32, 0x1.3b2dd2p-7f));
+    p = p.fma(f, FloatVector.broadcast(Species.F32, 0x1.c6af7ap-5f));
+    p = p.fma(f, FloatVector.broadcast(Species.F32, 0x1.ebfbdcp-3f));
+    p = p.fma(f, FloatVector.broadcast(Species.F32, 0x1.62e43p-1f));
     FloatVector power =
         t.reinterpretAsInts().lanewise(VectorOperators.LSHL, 23).reinterpretAsFloats();
     FloatVector less1 = p.mul(f).fma(power, power.sub(1f));

@@ -50,15 +50,9 @@ final class FloatPanel {
   static final int NEW_MAX = 3 * W;
   static final int STATE_SIZE = 4 * W;
 
+  // Vectors are loaded and broadcast by the Vector API's own methods: see Exponential.
+
   private FloatPanel() {}
-
-  private static FloatVector load(float[] a, int i) {
-    return FloatVector.fromArray(F, a, i);
-  }
-
-  private static FloatVector all(float x) {
-    return FloatVector.broadcast(F, x);
-  }
 
   /**
    * Scores of six keys: {@code s[j][lane] = sum over d of k[j][d] * q[d][lane]}, in ascending d.
@@ -79,7 +73,7 @@ final class FloatPanel {
       int s0,
       boolean resume,
       int never) {
-    FloatVector a0 = all(0);
+    FloatVector a0 = FloatVector.broadcast(F, 0);
     FloatVector a1 = a0;
     FloatVector b0 = a0;
     FloatVector b1 = a0;
@@ -92,45 +86,45 @@ final class FloatPanel {
     FloatVector f0 = a0;
     FloatVector f1 = a0;
     if (resume) {
-      a0 = load(s, s0);
-      a1 = load(s, s0 + V);
-      b0 = load(s, s0 + W);
-      b1 = load(s, s0 + W + V);
-      c0 = load(s, s0 + 2 * W);
-      c1 = load(s, s0 + 2 * W + V);
-      d0 = load(s, s0 + 3 * W);
-      d1 = load(s, s0 + 3 * W + V);
-      e0 = load(s, s0 + 4 * W);
-      e1 = load(s, s0 + 4 * W + V);
-      f0 = load(s, s0 + 5 * W);
-      f1 = load(s, s0 + 5 * W + V);
+      a0 = FloatVector.fromArray(F, s, s0);
+      a1 = FloatVector.fromArray(F, s, s0 + V);
+      b0 = FloatVector.fromArray(F, s, s0 + W);
+      b1 = FloatVector.fromArray(F, s, s0 + W + V);
+      c0 = FloatVector.fromArray(F, s, s0 + 2 * W);
+      c1 = FloatVector.fromArray(F, s, s0 + 2 * W + V);
+      d0 = FloatVector.fromArray(F, s, s0 + 3 * W);
+      d1 = FloatVector.fromArray(F, s, s0 + 3 * W + V);
+      e0 = FloatVector.fromArray(F, s, s0 + 4 * W);
+      e1 = FloatVector.fromArray(F, s, s0 + 4 * W + V);
+      f0 = FloatVector.fromArray(F, s, s0 + 5 * W);
+      f1 = FloatVector.fromArray(F, s, s0 + 5 * W + V);
     }
     for (int d = 0; d < dims; d++) {
       int row = k0 + d;
-      FloatVector x0 = load(q, q0 + d * W);
-      FloatVector x1 = load(q, q0 + d * W + V);
-      FloatVector t = all(k[row]);
+      FloatVector x0 = FloatVector.fromArray(F, q, q0 + d * W);
+      FloatVector x1 = FloatVector.fromArray(F, q, q0 + d * W + V);
+      FloatVector t = FloatVector.broadcast(F, k[row]);
       a0 = t.fma(x0, a0);
       a1 = t.fma(x1, a1);
-      t = all(k[row + KEY_STRIDE]);
+      t = FloatVector.broadcast(F, k[row + KEY_STRIDE]);
       b0 = t.fma(x0, b0);
       b1 = t.fma(x1, b1);
       if (d == never) {
         break;
       }
-      t = all(k[row + 2 * KEY_STRIDE]);
+      t = FloatVector.broadcast(F, k[row + 2 * KEY_STRIDE]);
       c0 = t.fma(x0, c0);
       c1 = t.fma(x1, c1);
-      t = all(k[row + 3 * KEY_STRIDE]);
+      t = FloatVector.broadcast(F, k[row + 3 * KEY_STRIDE]);
       d0 = t.fma(x0, d0);
       d1 = t.fma(x1, d1);
       if (d == never) {
         break;
       }
-      t = all(k[row + 4 * KEY_STRIDE]);
+      t = FloatVector.broadcast(F, k[row + 4 * KEY_STRIDE]);
       e0 = t.fma(x0, e0);
       e1 = t.fma(x1, e1);
-      t = all(k[row + 5 * KEY_STRIDE]);
+      t = FloatVector.broadcast(F, k[row + 5 * KEY_STRIDE]);
       f0 = t.fma(x0, f0);
       f1 = t.fma(x1, f1);
     }
@@ -173,44 +167,44 @@ final class FloatPanel {
    * @param never -1
    */
   static void values(float[] v, int v0, float[] p, int keys, float[] o, int o0, int never) {
-    FloatVector a0 = load(o, o0);
-    FloatVector a1 = load(o, o0 + V);
-    FloatVector b0 = load(o, o0 + W);
-    FloatVector b1 = load(o, o0 + W + V);
-    FloatVector c0 = load(o, o0 + 2 * W);
-    FloatVector c1 = load(o, o0 + 2 * W + V);
-    FloatVector d0 = load(o, o0 + 3 * W);
-    FloatVector d1 = load(o, o0 + 3 * W + V);
-    FloatVector e0 = load(o, o0 + 4 * W);
-    FloatVector e1 = load(o, o0 + 4 * W + V);
-    FloatVector f0 = load(o, o0 + 5 * W);
-    FloatVector f1 = load(o, o0 + 5 * W + V);
+    FloatVector a0 = FloatVector.fromArray(F, o, o0);
+    FloatVector a1 = FloatVector.fromArray(F, o, o0 + V);
+    FloatVector b0 = FloatVector.fromArray(F, o, o0 + W);
+    FloatVector b1 = FloatVector.fromArray(F, o, o0 + W + V);
+    FloatVector c0 = FloatVector.fromArray(F, o, o0 + 2 * W);
+    FloatVector c1 = FloatVector.fromArray(F, o, o0 + 2 * W + V);
+    FloatVector d0 = FloatVector.fromArray(F, o, o0 + 3 * W);
+    FloatVector d1 = FloatVector.fromArray(F, o, o0 + 3 * W + V);
+    FloatVector e0 = FloatVector.fromArray(F, o, o0 + 4 * W);
+    FloatVector e1 = FloatVector.fromArray(F, o, o0 + 4 * W + V);
+    FloatVector f0 = FloatVector.fromArray(F, o, o0 + 5 * W);
+    FloatVector f1 = FloatVector.fromArray(F, o, o0 + 5 * W + V);
     for (int j = 0; j < keys; j++) {
       int row = v0 + j * GROUP;
-      FloatVector x0 = load(p, j * W);
-      FloatVector x1 = load(p, j * W + V);
-      FloatVector t = all(v[row]);
+      FloatVector x0 = FloatVector.fromArray(F, p, j * W);
+      FloatVector x1 = FloatVector.fromArray(F, p, j * W + V);
+      FloatVector t = FloatVector.broadcast(F, v[row]);
       a0 = t.fma(x0, a0);
       a1 = t.fma(x1, a1);
-      t = all(v[row + 1]);
+      t = FloatVector.broadcast(F, v[row + 1]);
       b0 = t.fma(x0, b0);
       b1 = t.fma(x1, b1);
       if (j == never) {
         break;
       }
-      t = all(v[row + 2]);
+      t = FloatVector.broadcast(F, v[row + 2]);
       c0 = t.fma(x0, c0);
       c1 = t.fma(x1, c1);
-      t = all(v[row + 3]);
+      t = FloatVector.broadcast(F, v[row + 3]);
       d0 = t.fma(x0, d0);
       d1 = t.fma(x1, d1);
       if (j == never) {
         break;
       }
-      t = all(v[row + 4]);
+      t = FloatVector.broadcast(F, v[row + 4]);
       e0 = t.fma(x0, e0);
       e1 = t.fma(x1, e1);
-      t = all(v[row + 5]);
+      t = FloatVector.broadcast(F, v[row + 5]);
       f0 = t.fma(x0, f0);
       f1 = t.fma(x1, f1);
     }
@@ -242,20 +236,20 @@ final class FloatPanel {
    * among the scores it may be anything: the sum makes such a lane NaN whatever the maximum.
    */
   static void tileMax(float[] s, int keys, float[] state) {
-    FloatVector a0 = load(state, MAX);
-    FloatVector a1 = load(state, MAX + V);
+    FloatVector a0 = FloatVector.fromArray(F, state, MAX);
+    FloatVector a1 = FloatVector.fromArray(F, state, MAX + V);
     FloatVector b0 = a0;
     FloatVector b1 = a1;
     int j = 0;
     for (; j < keys - 1; j += 2) {
-      a0 = larger(a0, load(s, j * W));
-      a1 = larger(a1, load(s, j * W + V));
-      b0 = larger(b0, load(s, j * W + W));
-      b1 = larger(b1, load(s, j * W + W + V));
+      a0 = larger(a0, FloatVector.fromArray(F, s, j * W));
+      a1 = larger(a1, FloatVector.fromArray(F, s, j * W + V));
+      b0 = larger(b0, FloatVector.fromArray(F, s, j * W + W));
+      b1 = larger(b1, FloatVector.fromArray(F, s, j * W + W + V));
     }
     if (j < keys) {
-      a0 = larger(a0, load(s, j * W));
-      a1 = larger(a1, load(s, j * W + V));
+      a0 = larger(a0, FloatVector.fromArray(F, s, j * W));
+      a1 = larger(a1, FloatVector.fromArray(F, s, j * W + V));
     }
     larger(a0, b0).intoArray(state, NEW_MAX);
     larger(a1, b1).intoArray(state, NEW_MAX + V);
@@ -271,14 +265,16 @@ final class FloatPanel {
       float[] state, float threshold, float factor, float factorLow, float least) {
     boolean raised = false;
     for (int i = 0; i < W; i += V) {
-      FloatVector old = load(state, MAX + i);
-      FloatVector candidate = load(state, NEW_MAX + i);
+      FloatVector old = FloatVector.fromArray(F, state, MAX + i);
+      FloatVector candidate = FloatVector.fromArray(F, state, NEW_MAX + i);
       VectorMask<Float> rises = candidate.compare(VectorOperators.GT, old.add(threshold));
       FloatVector max = old.blend(candidate, rises);
-      FloatVector c = all(1).blend(Exponential.pow2(old.sub(max), factor, factorLow, least), rises);
+      FloatVector c =
+          FloatVector.broadcast(F, 1)
+              .blend(Exponential.pow2(old.sub(max), factor, factorLow, least), rises);
       max.intoArray(state, MAX + i);
       c.intoArray(state, CORRECTION + i);
-      load(state, SUM + i).mul(c).intoArray(state, SUM + i);
+      FloatVector.fromArray(F, state, SUM + i).mul(c).intoArray(state, SUM + i);
       raised |= rises.anyTrue();
     }
     return raised;
@@ -287,33 +283,36 @@ final class FloatPanel {
   /** Turns scores into weights in place and adds them to the sum. */
   static void weigh(
       float[] s, int keys, float[] state, float factor, float factorLow, float least) {
-    FloatVector zero = all(0);
-    FloatVector m0 = load(state, MAX);
-    FloatVector m1 = load(state, MAX + V);
+    FloatVector zero = FloatVector.broadcast(F, 0);
+    FloatVector m0 = FloatVector.fromArray(F, state, MAX);
+    FloatVector m1 = FloatVector.fromArray(F, state, MAX + V);
     // A lane that has seen nothing but -inf: (-inf) - (-inf) would be NaN.
     m0 = m0.blend(zero, m0.compare(VectorOperators.EQ, Float.NEGATIVE_INFINITY));
     m1 = m1.blend(zero, m1.compare(VectorOperators.EQ, Float.NEGATIVE_INFINITY));
     FloatVector l0 = zero;
     FloatVector l1 = zero;
     for (int j = 0; j < keys; j++) {
-      FloatVector p0 = Exponential.pow2(load(s, j * W).sub(m0), factor, factorLow, least);
-      FloatVector p1 = Exponential.pow2(load(s, j * W + V).sub(m1), factor, factorLow, least);
+      FloatVector p0 =
+          Exponential.pow2(FloatVector.fromArray(F, s, j * W).sub(m0), factor, factorLow, least);
+      FloatVector p1 =
+          Exponential.pow2(
+              FloatVector.fromArray(F, s, j * W + V).sub(m1), factor, factorLow, least);
       p0.intoArray(s, j * W);
       p1.intoArray(s, j * W + V);
       l0 = p0.add(l0);
       l1 = p1.add(l1);
     }
-    load(state, SUM).add(l0).intoArray(state, SUM);
-    load(state, SUM + V).add(l1).intoArray(state, SUM + V);
+    FloatVector.fromArray(F, state, SUM).add(l0).intoArray(state, SUM);
+    FloatVector.fromArray(F, state, SUM + V).add(l1).intoArray(state, SUM + V);
   }
 
   /** O = O * c, for (dims, W) outputs. */
   static void correct(float[] o, int dims, float[] state) {
-    FloatVector c0 = load(state, CORRECTION);
-    FloatVector c1 = load(state, CORRECTION + V);
+    FloatVector c0 = FloatVector.fromArray(F, state, CORRECTION);
+    FloatVector c1 = FloatVector.fromArray(F, state, CORRECTION + V);
     for (int d = 0; d < dims; d++) {
-      load(o, d * W).mul(c0).intoArray(o, d * W);
-      load(o, d * W + V).mul(c1).intoArray(o, d * W + V);
+      FloatVector.fromArray(F, o, d * W).mul(c0).intoArray(o, d * W);
+      FloatVector.fromArray(F, o, d * W + V).mul(c1).intoArray(o, d * W + V);
     }
   }
 
@@ -324,19 +323,19 @@ final class FloatPanel {
    *     counted from the first row of {@code s}; (2, W)
    */
   static void hideOutside(float[] s, int keys, float[] bounds) {
-    FloatVector first0 = load(bounds, 0);
-    FloatVector first1 = load(bounds, V);
-    FloatVector end0 = load(bounds, W);
-    FloatVector end1 = load(bounds, W + V);
-    FloatVector hidden = all(Float.NEGATIVE_INFINITY);
+    FloatVector first0 = FloatVector.fromArray(F, bounds, 0);
+    FloatVector first1 = FloatVector.fromArray(F, bounds, V);
+    FloatVector end0 = FloatVector.fromArray(F, bounds, W);
+    FloatVector end1 = FloatVector.fromArray(F, bounds, W + V);
+    FloatVector hidden = FloatVector.broadcast(F, Float.NEGATIVE_INFINITY);
     for (int j = 0; j < keys; j++) {
-      FloatVector key = all(j);
+      FloatVector key = FloatVector.broadcast(F, j);
       VectorMask<Float> out0 =
           key.compare(VectorOperators.LT, first0).or(key.compare(VectorOperators.GE, end0));
       VectorMask<Float> out1 =
           key.compare(VectorOperators.LT, first1).or(key.compare(VectorOperators.GE, end1));
-      load(s, j * W).blend(hidden, out0).intoArray(s, j * W);
-      load(s, j * W + V).blend(hidden, out1).intoArray(s, j * W + V);
+      FloatVector.fromArray(F, s, j * W).blend(hidden, out0).intoArray(s, j * W);
+      FloatVector.fromArray(F, s, j * W + V).blend(hidden, out1).intoArray(s, j * W + V);
     }
   }
 
@@ -354,22 +353,25 @@ final class FloatPanel {
       float factorLow,
       float least) {
     for (int i = 0; i < W; i += V) {
-      FloatVector m1 = load(earlier, MAX + i);
-      FloatVector m2 = load(later, MAX + i);
+      FloatVector m1 = FloatVector.fromArray(F, earlier, MAX + i);
+      FloatVector m2 = FloatVector.fromArray(F, later, MAX + i);
       FloatVector max = larger(m1, m2);
-      FloatVector one = all(1);
+      FloatVector one = FloatVector.broadcast(F, 1);
       FloatVector c1 =
           Exponential.pow2(m1.sub(max), factor, factorLow, least)
               .blend(one, m1.compare(VectorOperators.EQ, max));
       FloatVector c2 =
           Exponential.pow2(m2.sub(max), factor, factorLow, least)
               .blend(one, m2.compare(VectorOperators.EQ, max));
-      load(later, SUM + i).mul(c2).add(load(earlier, SUM + i).mul(c1)).intoArray(later, SUM + i);
+      FloatVector.fromArray(F, later, SUM + i)
+          .mul(c2)
+          .add(FloatVector.fromArray(F, earlier, SUM + i).mul(c1))
+          .intoArray(later, SUM + i);
       max.intoArray(later, MAX + i);
       for (int d = 0; d < dims; d++) {
-        load(laterO, d * W + i)
+        FloatVector.fromArray(F, laterO, d * W + i)
             .mul(c2)
-            .add(load(earlierO, d * W + i).mul(c1))
+            .add(FloatVector.fromArray(F, earlierO, d * W + i).mul(c1))
             .intoArray(laterO, d * W + i);
       }
     }

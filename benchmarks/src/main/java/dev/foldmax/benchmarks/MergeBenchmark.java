@@ -1,0 +1,65 @@
+package dev.foldmax.benchmarks;
+
+import dev.foldmax.Tensor;
+import java.util.concurrent.TimeUnit;
+import org.openjdk.jmh.annotations.Benchmark;
+import org.openjdk.jmh.annotations.BenchmarkMode;
+import org.openjdk.jmh.annotations.Fork;
+import org.openjdk.jmh.annotations.Mode;
+import org.openjdk.jmh.annotations.OutputTimeUnit;
+import org.openjdk.jmh.annotations.Param;
+import org.openjdk.jmh.annotations.Scope;
+import org.openjdk.jmh.annotations.Setup;
+import org.openjdk.jmh.annotations.State;
+import org.openjdk.jmh.annotations.TearDown;
+
+/** Merging partial results of attention. */
+@State(Scope.Benchmark)
+@BenchmarkMode(Mode.AverageTime)
+@OutputTimeUnit(TimeUnit.MILLISECONDS)
+@Fork(
+    value = 3,
+    jvmArgsAppend = {"--add-modules=jdk.incubator.vector", "-Xmx4g"})
+public class MergeBenchmark {
+  /** How many partial results. */
+  @Param("8")
+  int partials;
+
+  /** Rows of each. */
+  @Param("4096")
+  int rows;
+
+  /** Elements of a row. */
+  @Param("128")
+  int dim;
+
+  /** How many threads work at once. */
+  @Param("1")
+  int threads;
+
+  private MergeWorkload workload;
+
+  /** Makes the tensors. */
+  @Setup
+  public void open() {
+    workload = new MergeWorkload(partials, rows, dim, threads);
+  }
+
+  /** Ends the threads. */
+  @TearDown
+  public void close() {
+    workload.close();
+  }
+
+  /** By the CPU backend. */
+  @Benchmark
+  public Tensor foldmax() {
+    return workload.foldmax();
+  }
+
+  /** By the naive version. */
+  @Benchmark
+  public Tensor naive() {
+    return workload.naive();
+  }
+}

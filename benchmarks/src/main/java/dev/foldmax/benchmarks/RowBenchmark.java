@@ -1,0 +1,70 @@
+package dev.foldmax.benchmarks;
+
+import dev.foldmax.DType;
+import dev.foldmax.Tensor;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.openjdk.jmh.annotations.Benchmark;
+import org.openjdk.jmh.annotations.BenchmarkMode;
+import org.openjdk.jmh.annotations.Fork;
+import org.openjdk.jmh.annotations.Mode;
+import org.openjdk.jmh.annotations.OutputTimeUnit;
+import org.openjdk.jmh.annotations.Param;
+import org.openjdk.jmh.annotations.Scope;
+import org.openjdk.jmh.annotations.Setup;
+import org.openjdk.jmh.annotations.State;
+import org.openjdk.jmh.annotations.TearDown;
+
+/** The verbs on rows; the parameters are those of {@link RowCase}. */
+@State(Scope.Benchmark)
+@BenchmarkMode(Mode.AverageTime)
+@OutputTimeUnit(TimeUnit.MILLISECONDS)
+@Fork(
+    value = 3,
+    jvmArgsAppend = {"--add-modules=jdk.incubator.vector", "-Xmx4g"})
+public class RowBenchmark {
+  /** How many rows. */
+  @Param("4096")
+  int rows;
+
+  /** Elements of each row. */
+  @Param("1024")
+  int columns;
+
+  /** Their type. */
+  @Param("F32")
+  DType dtype;
+
+  /** What is done with them. */
+  @Param RowVerb verb;
+
+  /** How many threads work at once. */
+  @Param("1")
+  int threads;
+
+  private RowWorkload workload;
+
+  /** Makes the tensors. */
+  @Setup
+  public void open() {
+    workload = new RowWorkload(new RowCase(rows, columns, dtype, verb), threads);
+  }
+
+  /** Ends the threads. */
+  @TearDown
+  public void close() {
+    workload.close();
+  }
+
+  /** By the CPU backend. */
+  @Benchmark
+  public List<Tensor> foldmax() {
+    return workload.foldmax();
+  }
+
+  /** By the naive version. */
+  @Benchmark
+  public List<Tensor> naive() {
+    return workload.naive();
+  }
+}

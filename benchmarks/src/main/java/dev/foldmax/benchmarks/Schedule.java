@@ -1,0 +1,27 @@
+package dev.foldmax.benchmarks;
+
+import java.time.Duration;
+
+/**
+ * How long to measure. A round starts every benchmark once, each in a JVM of its own.
+ *
+ * @param rounds how many
+ * @param warmups iterations before those that count
+ * @param warmup the length of each
+ * @param iterations iterations that count
+ * @param iteration the length of each
+ */
+record Schedule(int rounds, int warmups, Duration warmup, int iterations, Duration iteration) {
+  /** Long enough to be quoted, on a machine that does nothing else. */
+  static final Schedule FULL =
+      new Schedule(3, 3, Duration.ofMillis(500), 5, Duration.ofMillis(300));
+
+  /** To see that everything runs. */
+  static final Schedule QUICK =
+      new Schedule(1, 2, Duration.ofMillis(300), 3, Duration.ofMillis(100));
+
+  /** The same with another number of rounds. */
+  Schedule rounds(int value) {
+    return new Schedule(value, warmups, warmup, iterations, iteration);
+  }
+}
