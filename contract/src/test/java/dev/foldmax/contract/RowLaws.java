@@ -70,10 +70,14 @@ interface RowLaws extends Subject {
   }
 
   private static double[] logSoftmax(double[] row) {
-    double lse = logSumExp(row);
-    return Arrays.stream(row)
-        .map(x -> x == Double.NEGATIVE_INFINITY && !Double.isNaN(lse) ? x : x - lse)
-        .toArray();
+    double max = Arrays.stream(row).max().orElse(0);
+    if (!Double.isFinite(max)) {
+      double every = max == Double.NEGATIVE_INFINITY ? max : Double.NaN;
+      return Arrays.stream(row).map(x -> every).toArray();
+    }
+    // Apart from the maximum, beside which the logarithm of the sum could vanish.
+    double log = Math.log(Arrays.stream(row).map(x -> Math.exp(x - max)).sum());
+    return Arrays.stream(row).map(x -> x - max - log).toArray();
   }
 
   /**
