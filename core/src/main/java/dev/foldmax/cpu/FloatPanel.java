@@ -231,25 +231,27 @@ final class FloatPanel {
     return a.blend(b, b.compare(VectorOperators.GT, a));
   }
 
-  /** The largest of the running maximum and a tile's scores, per lane, into NEW_MAX. */
+  /**
+   * The largest of the running maximum and a tile's scores, per lane, into NEW_MAX. As by {@link
+   * #larger}, but written out: by calls C2 left the vectors boxed in every second JVM.
+   */
   static void tileMax(float[] s, int keys, float[] state) {
-    FloatVector a0 = FloatVector.fromArray(F, state, MAX);
-    FloatVector a1 = FloatVector.fromArray(F, state, MAX + V);
-    FloatVector b0 = a0;
-    FloatVector b1 = a1;
-    int j = 0;
-    for (; j < keys - 1; j += 2) {
-      a0 = larger(a0, FloatVector.fromArray(F, s, j * W));
-      a1 = larger(a1, FloatVector.fromArray(F, s, j * W + V));
-      b0 = larger(b0, FloatVector.fromArray(F, s, j * W + W));
-      b1 = larger(b1, FloatVector.fromArray(F, s, j * W + W + V));
+    for (int v = 0; v < W; v += V) {
+      FloatVector a = FloatVector.fromArray(F, state, MAX + v);
+      FloatVector b = FloatVector.broadcast(F, Float.NEGATIVE_INFINITY);
+      int j = 0;
+      for (; j < keys - 1; j += 2) {
+        FloatVector x = FloatVector.fromArray(F, s, j * W + v);
+        FloatVector y = FloatVector.fromArray(F, s, j * W + W + v);
+        a = a.blend(x, x.compare(VectorOperators.GT, a));
+        b = b.blend(y, y.compare(VectorOperators.GT, b));
+      }
+      if (j < keys) {
+        FloatVector x = FloatVector.fromArray(F, s, j * W + v);
+        a = a.blend(x, x.compare(VectorOperators.GT, a));
+      }
+      a.blend(b, b.compare(VectorOperators.GT, a)).intoArray(state, NEW_MAX + v);
     }
-    if (j < keys) {
-      a0 = larger(a0, FloatVector.fromArray(F, s, j * W));
-      a1 = larger(a1, FloatVector.fromArray(F, s, j * W + V));
-    }
-    larger(a0, b0).intoArray(state, NEW_MAX);
-    larger(a1, b1).intoArray(state, NEW_MAX + V);
   }
 
   /**
