@@ -232,27 +232,27 @@ final class FloatPanel {
   }
 
   /**
-   * The largest of the running maximum and a tile's scores, per lane, into NEW_MAX. With a NaN
-   * among the scores it may be anything: the sum makes such a lane NaN whatever the maximum.
+   * The largest of the running maximum and a tile's scores, per lane, into NEW_MAX; as by {@link
+   * #larger}, but written out. With a NaN among the scores it may be anything: the sum makes such a
+   * lane NaN whatever the maximum.
+   *
+   * @param i the first lane, 0 or V
    */
-  static void tileMax(float[] s, int keys, float[] state) {
-    FloatVector a0 = FloatVector.fromArray(F, state, MAX);
-    FloatVector a1 = FloatVector.fromArray(F, state, MAX + V);
-    FloatVector b0 = a0;
-    FloatVector b1 = a1;
+  static void tileMax(float[] s, int keys, float[] state, int i) {
+    FloatVector a = FloatVector.fromArray(F, state, MAX + i);
+    FloatVector b = a;
     int j = 0;
     for (; j < keys - 1; j += 2) {
-      a0 = larger(a0, FloatVector.fromArray(F, s, j * W));
-      a1 = larger(a1, FloatVector.fromArray(F, s, j * W + V));
-      b0 = larger(b0, FloatVector.fromArray(F, s, j * W + W));
-      b1 = larger(b1, FloatVector.fromArray(F, s, j * W + W + V));
+      FloatVector x = FloatVector.fromArray(F, s, j * W + i);
+      FloatVector y = FloatVector.fromArray(F, s, j * W + W + i);
+      a = x.blend(a, x.compare(VectorOperators.LE, a));
+      b = y.blend(b, y.compare(VectorOperators.LE, b));
     }
     if (j < keys) {
-      a0 = larger(a0, FloatVector.fromArray(F, s, j * W));
-      a1 = larger(a1, FloatVector.fromArray(F, s, j * W + V));
+      FloatVector x = FloatVector.fromArray(F, s, j * W + i);
+      a = x.blend(a, x.compare(VectorOperators.LE, a));
     }
-    larger(a0, b0).intoArray(state, NEW_MAX);
-    larger(a1, b1).intoArray(state, NEW_MAX + V);
+    larger(a, b).intoArray(state, NEW_MAX + i);
   }
 
   /**

@@ -213,7 +213,9 @@ final class FloatPrefill extends TileEngine {
   };
 
   private void findMax() {
-    FloatPanel.tileMax(scores, keyCount, state[panel]);
+    for (int i = 0; i < W; i += V) {
+      FloatPanel.tileMax(scores, keyCount, state[panel], i);
+    }
   }
 
   private void raiseMax() {
