@@ -33,6 +33,11 @@ final class DoubleAttention extends TileEngine {
   private double least;
   private double threshold;
 
+  // What the steps work on: some keys of a tile, and how far into it they begin.
+  private long tileBegin;
+  private int lead;
+  private int keyCount;
+
   private double[] q = {}; // (rows, keyDims): padded with zeros
   private double[] o = {}; // (rows, valueDims): likewise
   private double[] max = {}; // (rows)
@@ -120,6 +125,28 @@ final class DoubleAttention extends TileEngine {
    */
   @Override
   void foldTile(long begin, int n) {
+    tileBegin = begin;
+    lead = (int) (begin % TILE);
+    keyCount = n;
+    for (Step step : STEPS) {
+      step.run(this);
+    }
+  }
+
+  /** A step of folding a tile; apart for the reason that {@link FloatPrefill} gives. */
+  private interface Step {
+    void run(DoubleAttention engine);
+  }
+
+  private static final Step[] STEPS = {
+    DoubleAttention::loadTile,
+    DoubleAttention::score,
+    DoubleAttention::modify,
+    DoubleAttention::weigh,
+    DoubleAttention::addValues
+  };
+
+  private void loadTile() {
     KeyValues kv = call().keyValues();
     io.readRows(
         kv,
@@ -127,8 +154,8 @@ final class DoubleAttention extends TileEngine {
         kv.keyScales(),
         batch(),
         keyHead(),
-        begin,
-        n,
+        tileBegin,
+        keyCount,
         0,
         call().keyDim(),
         keys,
@@ -140,23 +167,17 @@ final class DoubleAttention extends TileEngine {
         kv.valueScales(),
         batch(),
         keyHead(),
-        begin,
-        n,
+        tileBegin,
+        keyCount,
         0,
         call().valueDim(),
         values,
         0,
         valueDims);
-    int lead = (int) (begin % TILE);
-    score(lead, n);
-    modify(begin, lead, n);
-    if (isCareful()) {
-      if (hidden.length < scores.length) {
-        hidden = new double[scores.length];
-      }
-      System.arraycopy(scores, 0, hidden, 0, rows() * TILE);
-    }
-    int padded = Math.ceilDiv(lead + n, V) * V;
+  }
+
+  private void weigh() {
+    int padded = Math.ceilDiv(lead + keyCount, V) * V;
     for (int r = 0; r < rows(); r++) {
       double candidate = DoubleStream.max(scores, r * TILE, padded);
       boolean rises = candidate > max[r] + threshold;
@@ -171,14 +192,10 @@ final class DoubleAttention extends TileEngine {
       double reference = m == Double.NEGATIVE_INFINITY ? 0 : m;
       sum[r] += DoubleStream.weigh(scores, r * TILE, padded, reference, factor, factorLow, least);
     }
-    if (isCareful()) {
-      addVisibleValues(lead, n);
-    } else {
-      addValues(lead, n);
-    }
   }
 
-  private void score(int lead, int n) {
+  private void score() {
+    int n = keyCount;
     int r = 0;
     for (; r + ROWS <= rows(); r += ROWS) {
       DoubleStream.scoresOfFour(
@@ -190,7 +207,12 @@ final class DoubleAttention extends TileEngine {
     }
   }
 
-  private void addValues(int lead, int n) {
+  private void addValues() {
+    int n = keyCount;
+    if (isCareful()) {
+      addVisibleValues(n);
+      return;
+    }
     int r = 0;
     for (; r + ROWS <= rows(); r += ROWS) {
       DoubleStream.valuesOfFour(
@@ -203,7 +225,7 @@ final class DoubleAttention extends TileEngine {
   }
 
   /** The values kernels' arithmetic, one by one, without the values of hidden keys. */
-  private void addVisibleValues(int lead, int n) {
+  private void addVisibleValues(int n) {
     for (int r = 0; r < rows(); r++) {
       for (int j = 0; j < n; j++) {
         int at = r * TILE + lead + j;
@@ -219,7 +241,9 @@ final class DoubleAttention extends TileEngine {
   }
 
   /** Scale, soft cap, bias, ALiBi, the user's function, and last the mask. */
-  private void modify(long begin, int lead, int n) {
+  private void modify() {
+    long begin = tileBegin;
+    int n = keyCount;
     int padded = Math.ceilDiv(lead + n, V) * V;
     view.over(scores, lead).set(0, rows(), begin, n);
     if (hasScaledScores()) {
@@ -235,6 +259,12 @@ final class DoubleAttention extends TileEngine {
     }
     if (!call().attention().mask().isInterval()) {
       view.hideMasked();
+    }
+    if (isCareful()) {
+      if (hidden.length < scores.length) {
+        hidden = new double[scores.length];
+      }
+      System.arraycopy(scores, 0, hidden, 0, rows() * TILE);
     }
   }
 

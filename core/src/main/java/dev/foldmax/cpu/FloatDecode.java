@@ -140,7 +140,12 @@ final class FloatDecode extends TileEngine {
   }
 
   private static final Step[] STEPS = {
-    FloatDecode::score, FloatDecode::modify, FloatDecode::weigh, FloatDecode::addValues
+    FloatDecode::score,
+    FloatDecode::scale,
+    FloatDecode::softCap,
+    FloatDecode::modify,
+    FloatDecode::weigh,
+    FloatDecode::addValues
   };
 
   private void weigh() {
@@ -288,15 +293,25 @@ final class FloatDecode extends TileEngine {
     }
   }
 
-  /** Scale, soft cap, bias, ALiBi, the user's function, and last the mask. */
+  private void scale() {
+    if (hasScaledScores()) {
+      FloatScores.scale(scores, rows() * TILE, (float) call().scale());
+    }
+  }
+
+  private void softCap() {
+    if (call().attention().softCap() > 0) {
+      FloatScores.softCap(scores, rows() * TILE, (float) call().attention().softCap());
+    }
+  }
+
+  /** Bias, ALiBi, the user's function, and last the mask. */
   private void modify() {
     long begin = tileBegin;
     int n = keyCount;
     int padded = Math.ceilDiv(lead + n, V) * V;
     view.over(scores, lead).set(0, rows(), begin, n);
     if (hasScaledScores()) {
-      FloatScores.scale(
-          scores, rows() * TILE, (float) call().scale(), (float) call().attention().softCap());
       view.addBiases();
       view.applyFunction();
     }

@@ -204,6 +204,8 @@ final class FloatPrefill extends TileEngine {
 
   private static final Step[] STEPS = {
     FloatPrefill::score,
+    FloatPrefill::scale,
+    FloatPrefill::softCap,
     FloatPrefill::modify,
     FloatPrefill::findMax,
     FloatPrefill::raiseMax,
@@ -270,15 +272,25 @@ final class FloatPrefill extends TileEngine {
     }
   }
 
-  /** Scale, soft cap, bias, ALiBi, the user's function, and last the mask. */
+  private void scale() {
+    if (hasScaledScores()) {
+      FloatScores.scale(scores, keyCount * W, (float) call().scale());
+    }
+  }
+
+  private void softCap() {
+    if (call().attention().softCap() > 0) {
+      FloatScores.softCap(scores, keyCount * W, (float) call().attention().softCap());
+    }
+  }
+
+  /** Bias, ALiBi, the user's function, and last the mask. */
   private void modify() {
     long begin = panelBegin;
     int n = keyCount;
     int firstRow = panel * W;
     int count = Math.min(W, rows() - firstRow);
     if (hasScaledScores()) {
-      FloatScores.scale(
-          scores, n * W, (float) call().scale(), (float) call().attention().softCap());
       view.over(scores, 0).set(firstRow, count, begin, n);
       view.addBiases();
       view.applyFunction();

@@ -44,15 +44,17 @@ final class FloatScores extends ScoreView {
     }
   }
 
-  /** s = s * scale, then s = cap * tanh(s / cap) where there is a cap; n a multiple of vectors. */
-  static void scale(float[] s, int n, float scale, float cap) {
+  /** s = s * scale; n a multiple of vectors. */
+  static void scale(float[] s, int n, float scale) {
     for (int i = 0; i < n; i += F.length()) {
-      FloatVector x = FloatVector.fromArray(F, s, i).mul(scale);
-      x.intoArray(s, i);
+      FloatVector.fromArray(F, s, i).mul(scale).intoArray(s, i);
     }
-    for (int i = 0; cap > 0 && i < n; i += F.length()) {
-      FloatVector x = FloatVector.fromArray(F, s, i);
-      Exponential.tanh(x.div(cap)).mul(cap).intoArray(s, i);
+  }
+
+  /** s = cap * tanh(s / cap); n a multiple of vectors. */
+  static void softCap(float[] s, int n, float cap) {
+    for (int i = 0; i < n; i += F.length()) {
+      Exponential.tanh(FloatVector.fromArray(F, s, i).div(cap)).mul(cap).intoArray(s, i);
     }
   }
 }
