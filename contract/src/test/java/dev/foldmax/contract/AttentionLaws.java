@@ -93,7 +93,7 @@ interface AttentionLaws extends Subject {
     List<DynamicTest> tests = new ArrayList<>();
     for (int queries : AROUND_TILES) {
       tests.add(right(Problem.seeded(queries).dims(8).lengths(queries, 33)));
-      tests.add(right(Problem.seeded(queries).dims(8).lengths(queries, queries).causal()));
+      tests.add(right(Problem.seeded(queries).dims(2).lengths(queries, queries).causal()));
     }
     for (int queries = 1; queries <= 20; queries++) {
       for (Phase phase : PHASES) {
@@ -343,7 +343,7 @@ interface AttentionLaws extends Subject {
   @TestFactory
   default Stream<DynamicTest> anyCombination() {
     List<DynamicTest> tests = new ArrayList<>();
-    for (int seed = 0; seed < 400 / thrift(); seed++) {
+    for (int seed = 0; seed < 300 / thrift(); seed++) {
       SplittableRandom random = new SplittableRandom(seed);
       int batch = 1 + random.nextInt(3);
       int[] queries = new int[batch];

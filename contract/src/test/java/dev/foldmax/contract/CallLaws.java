@@ -6,7 +6,6 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
-import com.sun.management.ThreadMXBean;
 import dev.foldmax.Attention;
 import dev.foldmax.Backend;
 import dev.foldmax.DType;
@@ -16,7 +15,6 @@ import dev.foldmax.Phase;
 import dev.foldmax.Sampling;
 import dev.foldmax.Tensor;
 import java.lang.foreign.MemorySegment;
-import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -28,21 +26,12 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
-/** What every call keeps: memory, threads, interruption, closing, and words for wrong arguments. */
+/** What every call keeps: threads, interruption, closing, and words for wrong arguments. */
 interface CallLaws extends Subject {
-  /** What a call may allocate on the calling thread, beside its tensors: small descriptions. */
-  long MOST_BYTES_OF_A_CALL = 4096;
-
-  /** Whether the verbs promise to work in memory of their own; the reference does not. */
-  default boolean allocatesNothing() {
-    return true;
-  }
-
   private static Tensor f32(long... shape) {
     Tensor tensor = Tensor.allocate(DType.F32, shape);
     for (long i = 0; i < tensor.elements(); i++) {
@@ -52,7 +41,7 @@ interface CallLaws extends Subject {
   }
 
   /** Every verb, on tensors that it could have been given by a user's inner loop. */
-  private static Map<String, Consumer<Backend>> verbs() {
+  static Map<String, Consumer<Backend>> verbs() {
     Map<String, Consumer<Backend>> verbs = new LinkedHashMap<>();
     Tensor x = f32(24, 2000);
     Tensor rows = Tensor.allocate(DType.F32, 24, 2000);
@@ -108,52 +97,6 @@ interface CallLaws extends Subject {
       }
     }
     return verbs;
-  }
-
-  // Memory
-
-  @TestFactory
-  default Stream<DynamicTest> verbsAllocateNothing() {
-    return verbs().entrySet().stream()
-        .map(verb -> dynamicTest(verb.getKey(), () -> allocatesNothing(verb.getValue())));
-  }
-
-  private void allocatesNothing(Consumer<Backend> verb) {
-    Assumptions.assumeTrue(allocatesNothing(), "a backend that promises nothing of its memory");
-    ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
-    try (Backend backend = open(3)) {
-      for (int warmUp = 0; warmUp < 300; warmUp++) {
-        verb.accept(backend);
-      }
-      int calls = 20;
-      long leastHelpers = Long.MAX_VALUE;
-      long leastCaller = Long.MAX_VALUE;
-      // The least of several rounds: a compilation that ends meanwhile may allocate on a thread.
-      for (int round = 0; round < 5; round++) {
-        long helpers = helperBytes(threads);
-        long caller = threads.getCurrentThreadAllocatedBytes();
-        for (int call = 0; call < calls; call++) {
-          verb.accept(backend);
-        }
-        leastCaller = Math.min(leastCaller, threads.getCurrentThreadAllocatedBytes() - caller);
-        leastHelpers = Math.min(leastHelpers, helperBytes(threads) - helpers);
-      }
-      assertThat(leastHelpers).as("bytes that the backend's threads allocated").isZero();
-      assertThat(leastCaller / calls)
-          .as("bytes that the caller's thread allocated in a call")
-          .isLessThanOrEqualTo(MOST_BYTES_OF_A_CALL);
-    }
-  }
-
-  /** What threads named foldmax-* have allocated so far. */
-  private static long helperBytes(ThreadMXBean threads) {
-    long bytes = 0;
-    for (Thread thread : Thread.getAllStackTraces().keySet()) {
-      if (thread.getName().startsWith("foldmax-")) {
-        bytes += threads.getThreadAllocatedBytes(thread.threadId());
-      }
-    }
-    return bytes;
   }
 
   // Threads
@@ -246,7 +189,8 @@ interface CallLaws extends Subject {
     }
   }
 
-  private static List<Thread> helpers() {
+  /** The live threads of all backends. */
+  static List<Thread> helpers() {
     return new ArrayList<>(
         Thread.getAllStackTraces().keySet().stream()
             .filter(thread -> thread.getName().startsWith("foldmax-"))

@@ -24,9 +24,4 @@ class ReferenceContractTest extends BackendContract {
   public long mostWork() {
     return 400_000;
   }
-
-  @Override
-  public boolean allocatesNothing() {
-    return false;
-  }
 }

@@ -8,6 +8,7 @@ final class DoubleRowPass extends RowPass {
   private final double[] scratch = new double[SPAN];
   private final double[] sums = new double[BLOCK];
   private final double[] lanes = new double[Species.F64.length()];
+  private final double[] rest = new double[Species.F64.length()];
   private final double[] laneSums = new double[Species.F64.length()];
 
   private int n;
@@ -99,7 +100,7 @@ final class DoubleRowPass extends RowPass {
 
   @Override
   double exponentials(double shift) {
-    return DoubleRows.exponentials(source, from, target, to, n, shift, lanes, laneSums);
+    return DoubleRows.exponentials(source, from, target, to, n, shift, lanes, rest, laneSums);
   }
 
   @Override
@@ -109,7 +110,7 @@ final class DoubleRowPass extends RowPass {
 
   @Override
   void scaledExponentials(double shift, double factor) {
-    DoubleRows.scaledExponentials(source, from, target, to, n, shift, factor);
+    DoubleRows.scaledExponentials(source, from, target, to, n, shift, factor, rest);
   }
 
   @Override

@@ -2,7 +2,6 @@ package dev.foldmax.cpu;
 
 import java.util.Arrays;
 import jdk.incubator.vector.DoubleVector;
-import jdk.incubator.vector.VectorMask;
 import jdk.incubator.vector.VectorOperators;
 
 /** The twin of {@link FloatRows} in float64. */
@@ -35,24 +34,22 @@ final class DoubleRows {
       c = larger(c, DoubleVector.fromArray(Species.F64, x, i + 2 * V));
       d = larger(d, DoubleVector.fromArray(Species.F64, x, i + 3 * V));
     }
-    for (; i < end; i += V) {
-      a = larger(a, partial(x, i, end));
+    for (; i <= end - V; i += V) {
+      a = larger(a, DoubleVector.fromArray(Species.F64, x, i));
     }
     DoubleVector largest = larger(larger(a, b), larger(c, d));
     largest.intoArray(lanes, 0);
-    return largest.reduceLanes(VectorOperators.MAX);
+    for (; i < end; i++) {
+      if (x[i] > lanes[0]) {
+        lanes[0] = x[i];
+      }
+    }
+    return Math.max(lanes[0], largest.reduceLanes(VectorOperators.MAX));
   }
 
   /** The lanes of x where they are larger; unlike {@code max} not slowed by the care for NaN. */
   private static DoubleVector larger(DoubleVector a, DoubleVector x) {
     return a.blend(x, x.compare(VectorOperators.GT, a));
-  }
-
-  /** The elements from i to below end, at most a vector, filled up with -inf. */
-  private static DoubleVector partial(double[] x, int i, int end) {
-    VectorMask<Double> inside = Species.F64.indexInRange(i, end);
-    return DoubleVector.broadcast(Species.F64, Double.NEGATIVE_INFINITY)
-        .blend(DoubleVector.fromArray(Species.F64, x, i, inside), inside);
   }
 
   private static DoubleVector exp(DoubleVector x) {
@@ -64,13 +61,41 @@ final class DoubleRows {
    *
    * @param max at least every element, finite; else the sum is NaN
    * @param lanes room for a vector
+   * @param rest room for a vector
    * @param sums room for as many float64
    */
   static double exponentials(
-      double[] x, int from, double[] y, int to, int n, double max, double[] lanes, double[] sums) {
+      double[] x,
+      int from,
+      double[] y,
+      int to,
+      int n,
+      double max,
+      double[] lanes,
+      double[] rest,
+      double[] sums) {
     Arrays.fill(sums, 0, V, 0);
-    for (int i = 0; i < n; i += CHUNK) {
-      exponentialsOfChunk(x, from + i, y, to + i, Math.min(CHUNK, n - i), max, lanes);
+    int length;
+    for (int i = 0; i < n; i += length) {
+      length = Math.min(CHUNK, n - i);
+      boolean isRest = length < V;
+      if (isRest) {
+        fillUp(x, from + i, length, rest);
+      } else {
+        length -= length % V;
+      }
+      // One call for both: inlined twice, it would be too much for C2, which then boxes vectors.
+      exponentialsOfVectors(
+          isRest ? rest : x,
+          isRest ? 0 : from + i,
+          isRest ? rest : y,
+          isRest ? 0 : to + i,
+          isRest ? V : length,
+          max,
+          lanes);
+      if (isRest) {
+        System.arraycopy(rest, 0, y, to + i, length);
+      }
       for (int lane = 0; lane < V; lane++) {
         sums[lane] += lanes[lane];
       }
@@ -82,37 +107,61 @@ final class DoubleRows {
     return total;
   }
 
-  private static void exponentialsOfChunk(
+  /** Copies less than a vector, filled up with -inf. */
+  private static void fillUp(double[] x, int from, int n, double[] vector) {
+    System.arraycopy(x, from, vector, 0, n);
+    Arrays.fill(vector, n, V, Double.NEGATIVE_INFINITY);
+  }
+
+  private static void exponentialsOfVectors(
       double[] x, int from, double[] y, int to, int n, double max, double[] lanes) {
     DoubleVector m = DoubleVector.broadcast(Species.F64, max);
     DoubleVector sum = DoubleVector.zero(Species.F64);
-    int i = 0;
-    for (; i <= n - V; i += V) {
+    for (int i = 0; i <= n - V; i += V) {
       DoubleVector e = exp(DoubleVector.fromArray(Species.F64, x, from + i).sub(m));
       e.intoArray(y, to + i);
-      sum = sum.add(e);
-    }
-    if (i < n) {
-      DoubleVector e = exp(partial(x, from + i, from + n).sub(m));
-      e.intoArray(y, to + i, Species.F64.indexInRange(i, n));
       sum = sum.add(e);
     }
     sum.intoArray(lanes, 0);
   }
 
-  /** {@code y = exp(x - max) * factor}. */
+  /**
+   * {@code y = exp(x - max) * factor}.
+   *
+   * @param rest room for a vector
+   */
   static void scaledExponentials(
+      double[] x, int from, double[] y, int to, int n, double max, double factor, double[] rest) {
+    int length;
+    for (int i = 0; i < n; i += length) {
+      length = n - i;
+      boolean isRest = length < V;
+      if (isRest) {
+        fillUp(x, from + i, length, rest);
+      } else {
+        length -= length % V;
+      }
+      scaledExponentialsOfVectors(
+          isRest ? rest : x,
+          isRest ? 0 : from + i,
+          isRest ? rest : y,
+          isRest ? 0 : to + i,
+          isRest ? V : length,
+          max,
+          factor);
+      if (isRest) {
+        System.arraycopy(rest, 0, y, to + i, length);
+      }
+    }
+  }
+
+  private static void scaledExponentialsOfVectors(
       double[] x, int from, double[] y, int to, int n, double max, double factor) {
     DoubleVector m = DoubleVector.broadcast(Species.F64, max);
     DoubleVector c = DoubleVector.broadcast(Species.F64, factor);
-    int i = 0;
-    for (; i <= n - V; i += V) {
+    for (int i = 0; i <= n - V; i += V) {
       DoubleVector e = exp(DoubleVector.fromArray(Species.F64, x, from + i).sub(m));
       e.mul(c).intoArray(y, to + i);
-    }
-    if (i < n) {
-      DoubleVector e = exp(partial(x, from + i, from + n).sub(m));
-      e.mul(c).intoArray(y, to + i, Species.F64.indexInRange(i, n));
     }
   }
 
@@ -121,12 +170,11 @@ final class DoubleRows {
     DoubleVector c = DoubleVector.broadcast(Species.F64, factor);
     int end = from + n;
     int i = from;
-    for (; i <= end - 2 * V; i += 2 * V) {
+    for (; i <= end - V; i += V) {
       DoubleVector.fromArray(Species.F64, y, i).mul(c).intoArray(y, i);
-      DoubleVector.fromArray(Species.F64, y, i + V).mul(c).intoArray(y, i + V);
     }
-    for (; i < end; i += V) {
-      partial(y, i, end).mul(c).intoArray(y, i, Species.F64.indexInRange(i, end));
+    for (; i < end; i++) {
+      y[i] *= factor;
     }
   }
 
@@ -138,29 +186,30 @@ final class DoubleRows {
     for (; i <= n - V; i += V) {
       DoubleVector.fromArray(Species.F64, x, from + i).sub(m).sub(l).intoArray(y, to + i);
     }
-    for (; i < n; i += V) {
-      DoubleVector d = partial(x, from + i, from + n).sub(m).sub(l);
-      d.intoArray(y, to + i, Species.F64.indexInRange(i, n));
+    for (; i < n; i++) {
+      y[to + i] = x[from + i] - max - log;
     }
   }
 
   /** {@code y += weight * x}. */
   static void accumulate(double[] x, int from, double[] y, int n, double weight) {
     DoubleVector w = DoubleVector.broadcast(Species.F64, weight);
-    for (int i = 0; i < n; i += V) {
-      VectorMask<Double> inside = Species.F64.indexInRange(i, n);
-      DoubleVector.fromArray(Species.F64, x, from + i, inside)
-          .fma(w, DoubleVector.fromArray(Species.F64, y, i, inside))
-          .intoArray(y, i, inside);
+    int i = 0;
+    for (; i <= n - V; i += V) {
+      DoubleVector sum = DoubleVector.fromArray(Species.F64, y, i);
+      DoubleVector.fromArray(Species.F64, x, from + i).fma(w, sum).intoArray(y, i);
+    }
+    for (; i < n; i++) {
+      y[i] = Math.fma(x[from + i], weight, y[i]);
     }
   }
 
   /**
-   * The first vector that holds an element above the threshold, or a NaN; a threshold of NaN finds
-   * every vector.
+   * A position, relative to from, at or before the first element that is above the threshold or
+   * NaN, less than a vector before it; n if there is no such element. A threshold of NaN finds
+   * every element.
    *
-   * @param begin relative to from, a multiple of the vector's length
-   * @return its position relative to from; n if there is none
+   * @param begin where to start, relative to from
    */
   static int findAbove(double[] x, int from, int begin, int n, double threshold) {
     DoubleVector t = DoubleVector.broadcast(Species.F64, threshold);
@@ -172,8 +221,10 @@ final class DoubleRows {
         return i;
       }
     }
-    if (i < n && !partial(x, from + i, from + n).compare(VectorOperators.LE, t).allTrue()) {
-      return i;
+    for (; i < n; i++) {
+      if (!(x[from + i] <= threshold)) {
+        return i;
+      }
     }
     return n;
   }

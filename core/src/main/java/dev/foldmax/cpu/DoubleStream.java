@@ -164,12 +164,12 @@ final class DoubleStream {
     s[at + 3 * stride] = sum(d);
   }
 
-  /** The largest of {@code n} scores, a multiple of V, that are not NaN; or -inf. */
+  /** The largest of {@code n} scores, a multiple of V; anything if one of them is NaN. */
   static double max(double[] s, int s0, int n) {
     DoubleVector max = all(Double.NEGATIVE_INFINITY);
     for (int j = 0; j < n; j += V) {
       DoubleVector x = load(s, s0 + j);
-      max = max.blend(x, x.compare(VectorOperators.GT, max));
+      max = x.blend(max, x.compare(VectorOperators.LE, max));
     }
     return max.reduceLanes(VectorOperators.MAX);
   }
@@ -187,7 +187,7 @@ final class DoubleStream {
     for (int j = 0; j < n; j += V) {
       DoubleVector p = Exponential.pow2(load(s, s0 + j).sub(m), factor, factorLow, least);
       p.intoArray(s, s0 + j);
-      sum = sum.add(p);
+      sum = p.add(sum);
     }
     return sum(sum);
   }

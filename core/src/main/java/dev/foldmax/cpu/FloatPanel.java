@@ -223,86 +223,82 @@ final class FloatPanel {
   }
 
   /**
-   * The larger of two; where either is NaN, a. A NaN score is left to the sum, which it makes NaN.
-   * {@code FloatVector.max} is emulated on x86 for Java's rule on NaN and was measured at 9.8 G
-   * elements/s against 25.8.
+   * The larger of two; where either is NaN, b. {@code FloatVector.max} is emulated on x86 for
+   * Java's rule on NaN and was measured at 9.8 G elements/s against 25.8. It is b's method that is
+   * called: see {@link FloatStream} on vectors that a loop carries along.
    */
   private static FloatVector larger(FloatVector a, FloatVector b) {
-    return a.blend(b, b.compare(VectorOperators.GT, a));
+    return b.blend(a, b.compare(VectorOperators.LE, a));
   }
 
   /**
-   * The largest of the running maximum and a tile's scores, per lane, into NEW_MAX. As by {@link
-   * #larger}, but written out: by calls C2 left the vectors boxed in every second JVM.
+   * The largest of the running maximum and a tile's scores, per lane, into NEW_MAX. With a NaN
+   * among the scores it may be anything: the sum makes such a lane NaN whatever the maximum.
    */
   static void tileMax(float[] s, int keys, float[] state) {
-    for (int v = 0; v < W; v += V) {
-      FloatVector a = FloatVector.fromArray(F, state, MAX + v);
-      FloatVector b = FloatVector.broadcast(F, Float.NEGATIVE_INFINITY);
-      int j = 0;
-      for (; j < keys - 1; j += 2) {
-        FloatVector x = FloatVector.fromArray(F, s, j * W + v);
-        FloatVector y = FloatVector.fromArray(F, s, j * W + W + v);
-        a = a.blend(x, x.compare(VectorOperators.GT, a));
-        b = b.blend(y, y.compare(VectorOperators.GT, b));
-      }
-      if (j < keys) {
-        FloatVector x = FloatVector.fromArray(F, s, j * W + v);
-        a = a.blend(x, x.compare(VectorOperators.GT, a));
-      }
-      a.blend(b, b.compare(VectorOperators.GT, a)).intoArray(state, NEW_MAX + v);
+    FloatVector a0 = FloatVector.fromArray(F, state, MAX);
+    FloatVector a1 = FloatVector.fromArray(F, state, MAX + V);
+    FloatVector b0 = a0;
+    FloatVector b1 = a1;
+    int j = 0;
+    for (; j < keys - 1; j += 2) {
+      a0 = larger(a0, FloatVector.fromArray(F, s, j * W));
+      a1 = larger(a1, FloatVector.fromArray(F, s, j * W + V));
+      b0 = larger(b0, FloatVector.fromArray(F, s, j * W + W));
+      b1 = larger(b1, FloatVector.fromArray(F, s, j * W + W + V));
     }
+    if (j < keys) {
+      a0 = larger(a0, FloatVector.fromArray(F, s, j * W));
+      a1 = larger(a1, FloatVector.fromArray(F, s, j * W + V));
+    }
+    larger(a0, b0).intoArray(state, NEW_MAX);
+    larger(a1, b1).intoArray(state, NEW_MAX + V);
   }
 
   /**
-   * m' and c: lanes whose candidate in NEW_MAX exceeds the maximum by more than {@code threshold}
-   * take it, the others keep theirs; the correction of a lane that keeps its maximum is exactly 1.
+   * m' and c of one vector of lanes: those whose candidate in NEW_MAX exceeds the maximum by more
+   * than {@code threshold} take it, the others keep theirs; the correction of a lane that keeps its
+   * maximum is exactly 1.
    *
+   * @param i the first lane, 0 or V. The loops that take exponentials take them for one vector at a
+   *     time: with two in a method C2 comes near its limit on nodes and boxes the vectors it meets
+   *     after that
    * @return whether any lane has a new maximum
    */
   static boolean raiseMax(
-      float[] state, float threshold, float factor, float factorLow, float least) {
-    boolean raised = false;
-    for (int i = 0; i < W; i += V) {
-      FloatVector old = FloatVector.fromArray(F, state, MAX + i);
-      FloatVector candidate = FloatVector.fromArray(F, state, NEW_MAX + i);
-      VectorMask<Float> rises = candidate.compare(VectorOperators.GT, old.add(threshold));
-      FloatVector max = old.blend(candidate, rises);
-      FloatVector c =
-          FloatVector.broadcast(F, 1)
-              .blend(Exponential.pow2(old.sub(max), factor, factorLow, least), rises);
-      max.intoArray(state, MAX + i);
-      c.intoArray(state, CORRECTION + i);
-      FloatVector.fromArray(F, state, SUM + i).mul(c).intoArray(state, SUM + i);
-      raised |= rises.anyTrue();
-    }
-    return raised;
+      float[] state, int i, float threshold, float factor, float factorLow, float least) {
+    FloatVector old = FloatVector.fromArray(F, state, MAX + i);
+    FloatVector candidate = FloatVector.fromArray(F, state, NEW_MAX + i);
+    VectorMask<Float> rises = candidate.compare(VectorOperators.GT, old.add(threshold));
+    FloatVector max = old.blend(candidate, rises);
+    FloatVector c =
+        FloatVector.broadcast(F, 1)
+            .blend(Exponential.pow2(old.sub(max), factor, factorLow, least), rises);
+    max.intoArray(state, MAX + i);
+    c.intoArray(state, CORRECTION + i);
+    FloatVector.fromArray(F, state, SUM + i).mul(c).intoArray(state, SUM + i);
+    return rises.anyTrue();
   }
 
-  /** Turns scores into weights in place and adds them to the sum. */
+  /**
+   * Turns the scores of one vector of lanes into weights in place and adds them to the sum.
+   *
+   * @param i the first lane, as for {@link #raiseMax}
+   */
   static void weigh(
-      float[] s, int keys, float[] state, float factor, float factorLow, float least) {
-    FloatVector zero = FloatVector.broadcast(F, 0);
-    FloatVector m0 = FloatVector.fromArray(F, state, MAX);
-    FloatVector m1 = FloatVector.fromArray(F, state, MAX + V);
+      float[] s, int keys, float[] state, int i, float factor, float factorLow, float least) {
+    FloatVector l = FloatVector.broadcast(F, 0);
+    FloatVector m = FloatVector.fromArray(F, state, MAX + i);
     // A lane that has seen nothing but -inf: (-inf) - (-inf) would be NaN.
-    m0 = m0.blend(zero, m0.compare(VectorOperators.EQ, Float.NEGATIVE_INFINITY));
-    m1 = m1.blend(zero, m1.compare(VectorOperators.EQ, Float.NEGATIVE_INFINITY));
-    FloatVector l0 = zero;
-    FloatVector l1 = zero;
+    FloatVector max = m.blend(l, m.compare(VectorOperators.EQ, Float.NEGATIVE_INFINITY));
     for (int j = 0; j < keys; j++) {
-      FloatVector p0 =
-          Exponential.pow2(FloatVector.fromArray(F, s, j * W).sub(m0), factor, factorLow, least);
-      FloatVector p1 =
+      FloatVector p =
           Exponential.pow2(
-              FloatVector.fromArray(F, s, j * W + V).sub(m1), factor, factorLow, least);
-      p0.intoArray(s, j * W);
-      p1.intoArray(s, j * W + V);
-      l0 = l0.add(p0);
-      l1 = l1.add(p1);
+              FloatVector.fromArray(F, s, j * W + i).sub(max), factor, factorLow, least);
+      p.intoArray(s, j * W + i);
+      l = p.add(l);
     }
-    FloatVector.fromArray(F, state, SUM).add(l0).intoArray(state, SUM);
-    FloatVector.fromArray(F, state, SUM + V).add(l1).intoArray(state, SUM + V);
+    FloatVector.fromArray(F, state, SUM + i).add(l).intoArray(state, SUM + i);
   }
 
   /** O = O * c, for (dims, W) outputs. */
@@ -316,62 +312,66 @@ final class FloatPanel {
   }
 
   /**
-   * Hides from each lane the keys outside its interval.
+   * Hides from one vector of lanes the keys outside their intervals.
    *
    * @param bounds for each lane the first visible key, then for each lane one past the last, both
    *     counted from the first row of {@code s}; (2, W)
+   * @param i the first lane, 0 or V
    */
-  static void hideOutside(float[] s, int keys, float[] bounds) {
-    FloatVector first0 = FloatVector.fromArray(F, bounds, 0);
-    FloatVector first1 = FloatVector.fromArray(F, bounds, V);
-    FloatVector end0 = FloatVector.fromArray(F, bounds, W);
-    FloatVector end1 = FloatVector.fromArray(F, bounds, W + V);
+  static void hideOutside(float[] s, int keys, float[] bounds, int i) {
+    FloatVector first = FloatVector.fromArray(F, bounds, i);
+    FloatVector end = FloatVector.fromArray(F, bounds, W + i);
     FloatVector hidden = FloatVector.broadcast(F, Float.NEGATIVE_INFINITY);
     for (int j = 0; j < keys; j++) {
       FloatVector key = FloatVector.broadcast(F, j);
-      VectorMask<Float> out0 =
-          key.compare(VectorOperators.LT, first0).or(key.compare(VectorOperators.GE, end0));
-      VectorMask<Float> out1 =
-          key.compare(VectorOperators.LT, first1).or(key.compare(VectorOperators.GE, end1));
-      FloatVector.fromArray(F, s, j * W).blend(hidden, out0).intoArray(s, j * W);
-      FloatVector.fromArray(F, s, j * W + V).blend(hidden, out1).intoArray(s, j * W + V);
+      VectorMask<Float> outside =
+          key.compare(VectorOperators.LT, first).or(key.compare(VectorOperators.GE, end));
+      FloatVector.fromArray(F, s, j * W + i).blend(hidden, outside).intoArray(s, j * W + i);
+    }
+  }
+
+  /** The larger of two states' maxima, per lane, into the second's NEW_MAX. */
+  static void jointMax(float[] earlier, float[] later) {
+    for (int i = 0; i < W; i += V) {
+      larger(FloatVector.fromArray(F, earlier, MAX + i), FloatVector.fromArray(F, later, MAX + i))
+          .intoArray(later, NEW_MAX + i);
     }
   }
 
   /**
-   * Merges a state of later keys into one of earlier keys: both are scaled to the larger maximum
-   * and added. Merging an empty state changes no bit.
+   * The correction of one vector of lanes of a state to be merged: what takes it from its maximum
+   * to the joint one, exactly 1 where they are the same, be it -inf.
+   *
+   * @param joint the state whose NEW_MAX is the joint maximum
+   * @param i the first lane, as for {@link #raiseMax}
    */
-  static void merge(
-      float[] earlier,
-      float[] earlierO,
-      float[] later,
-      float[] laterO,
-      int dims,
-      float factor,
-      float factorLow,
-      float least) {
+  static void correctTo(
+      float[] state, float[] joint, int i, float factor, float factorLow, float least) {
+    FloatVector m = FloatVector.fromArray(F, state, MAX + i);
+    FloatVector max = FloatVector.fromArray(F, joint, NEW_MAX + i);
+    Exponential.pow2(m.sub(max), factor, factorLow, least)
+        .blend(FloatVector.broadcast(F, 1), m.compare(VectorOperators.EQ, max))
+        .intoArray(state, CORRECTION + i);
+  }
+
+  /**
+   * Merges a state of earlier keys into one of later keys: both are scaled by their corrections to
+   * the joint maximum and added. Merging an empty state changes no bit.
+   */
+  static void merge(float[] earlier, float[] earlierO, float[] later, float[] laterO, int dims) {
     for (int i = 0; i < W; i += V) {
-      FloatVector m1 = FloatVector.fromArray(F, earlier, MAX + i);
-      FloatVector m2 = FloatVector.fromArray(F, later, MAX + i);
-      FloatVector max = larger(m1, m2);
-      FloatVector one = FloatVector.broadcast(F, 1);
-      FloatVector c1 =
-          Exponential.pow2(m1.sub(max), factor, factorLow, least)
-              .blend(one, m1.compare(VectorOperators.EQ, max));
-      FloatVector c2 =
-          Exponential.pow2(m2.sub(max), factor, factorLow, least)
-              .blend(one, m2.compare(VectorOperators.EQ, max));
+      FloatVector c1 = FloatVector.fromArray(F, earlier, CORRECTION + i);
+      FloatVector c2 = FloatVector.fromArray(F, later, CORRECTION + i);
       FloatVector.fromArray(F, later, SUM + i)
           .mul(c2)
           .add(FloatVector.fromArray(F, earlier, SUM + i).mul(c1))
           .intoArray(later, SUM + i);
-      max.intoArray(later, MAX + i);
-      for (int d = 0; d < dims; d++) {
-        FloatVector.fromArray(F, laterO, d * W + i)
+      FloatVector.fromArray(F, later, NEW_MAX + i).intoArray(later, MAX + i);
+      for (int d = i; d < dims * W; d += W) {
+        FloatVector.fromArray(F, laterO, d)
             .mul(c2)
-            .add(FloatVector.fromArray(F, earlierO, d * W + i).mul(c1))
-            .intoArray(laterO, d * W + i);
+            .add(FloatVector.fromArray(F, earlierO, d).mul(c1))
+            .intoArray(laterO, d);
       }
     }
   }

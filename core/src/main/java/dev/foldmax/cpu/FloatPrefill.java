@@ -15,6 +15,7 @@ final class FloatPrefill extends TileEngine {
   private static final int TILE = 192;
 
   private static final int CELL = 32 * TILE;
+  private static final int V = FloatPanel.V;
   private static final int W = FloatPanel.W;
   private static final int GROUP = FloatPanel.GROUP;
   private static final int PLANE = FloatPanel.PLANE;
@@ -216,11 +217,16 @@ final class FloatPrefill extends TileEngine {
   }
 
   private void raiseMax() {
-    raised = FloatPanel.raiseMax(state[panel], threshold, factor, factorLow, least);
+    raised = false;
+    for (int i = 0; i < W; i += V) {
+      raised |= FloatPanel.raiseMax(state[panel], i, threshold, factor, factorLow, least);
+    }
   }
 
   private void weigh() {
-    FloatPanel.weigh(scores, keyCount, state[panel], factor, factorLow, least);
+    for (int i = 0; i < W; i += V) {
+      FloatPanel.weigh(scores, keyCount, state[panel], i, factor, factorLow, least);
+    }
   }
 
   private void correct() {
@@ -282,7 +288,9 @@ final class FloatPrefill extends TileEngine {
         bounds[lane] = Math.max(0, Math.min(n, visibleBegin(r) - begin));
         bounds[W + lane] = Math.max(0, Math.min(n, visibleEnd(r) - begin));
       }
-      FloatPanel.hideOutside(scores, n, bounds);
+      for (int i = 0; i < W; i += V) {
+        FloatPanel.hideOutside(scores, n, bounds, i);
+      }
     }
     if (!call().attention().mask().isInterval()) {
       view.over(scores, 0).set(firstRow, count, begin, n);
@@ -320,15 +328,13 @@ final class FloatPrefill extends TileEngine {
   @Override
   void mergeLevel(int level) {
     for (int p = 0; p < panels; p++) {
-      FloatPanel.merge(
-          levelState[level][p],
-          levelO[level][p],
-          state[p],
-          o[p],
-          valueGroups * GROUP,
-          factor,
-          factorLow,
-          least);
+      float[] earlier = levelState[level][p];
+      FloatPanel.jointMax(earlier, state[p]);
+      for (int i = 0; i < W; i += V) {
+        FloatPanel.correctTo(earlier, state[p], i, factor, factorLow, least);
+        FloatPanel.correctTo(state[p], state[p], i, factor, factorLow, least);
+      }
+      FloatPanel.merge(earlier, levelO[level][p], state[p], o[p], valueGroups * GROUP);
     }
   }
 

@@ -8,6 +8,7 @@ final class FloatRowPass extends RowPass {
   private final float[] scratch = new float[SPAN];
   private final float[] sums = new float[BLOCK];
   private final float[] lanes = new float[Species.F32.length()];
+  private final float[] rest = new float[Species.F32.length()];
   private final double[] laneSums = new double[Species.F32.length()];
   private final short[] bits = new short[BLOCK];
 
@@ -100,7 +101,8 @@ final class FloatRowPass extends RowPass {
 
   @Override
   double exponentials(double shift) {
-    return FloatRows.exponentials(source, from, target, to, n, (float) shift, lanes, laneSums);
+    return FloatRows.exponentials(
+        source, from, target, to, n, (float) shift, lanes, rest, laneSums);
   }
 
   @Override
@@ -110,7 +112,7 @@ final class FloatRowPass extends RowPass {
 
   @Override
   void scaledExponentials(double shift, double factor) {
-    FloatRows.scaledExponentials(source, from, target, to, n, (float) shift, (float) factor);
+    FloatRows.scaledExponentials(source, from, target, to, n, (float) shift, (float) factor, rest);
   }
 
   @Override

@@ -2,13 +2,12 @@ package dev.foldmax.cpu;
 
 import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
-import jdk.incubator.vector.VectorMask;
 import jdk.incubator.vector.VectorOperators;
 
 /**
- * The loops of the row kernels over a run of float32 in an array. A run's last, partial vector goes
- * through the same arithmetic as a full one, filled up with -inf, so a result depends on the
- * elements and their number alone.
+ * The loops of the row kernels over a run of float32 in an array. Exponentials of a run's last,
+ * partial vector are those of a full one, filled up with -inf, so a result depends on the elements
+ * and their number alone.
  */
 final class FloatRows {
   private static final int V = Species.F32.length();
@@ -40,24 +39,22 @@ final class FloatRows {
       c = larger(c, FloatVector.fromArray(Species.F32, x, i + 2 * V));
       d = larger(d, FloatVector.fromArray(Species.F32, x, i + 3 * V));
     }
-    for (; i < end; i += V) {
-      a = larger(a, partial(x, i, end));
+    for (; i <= end - V; i += V) {
+      a = larger(a, FloatVector.fromArray(Species.F32, x, i));
     }
     FloatVector largest = larger(larger(a, b), larger(c, d));
     largest.intoArray(lanes, 0);
-    return largest.reduceLanes(VectorOperators.MAX);
+    for (; i < end; i++) {
+      if (x[i] > lanes[0]) {
+        lanes[0] = x[i];
+      }
+    }
+    return Math.max(lanes[0], largest.reduceLanes(VectorOperators.MAX));
   }
 
   /** The lanes of x where they are larger; unlike {@code max} not slowed by the care for NaN. */
   private static FloatVector larger(FloatVector a, FloatVector x) {
     return a.blend(x, x.compare(VectorOperators.GT, a));
-  }
-
-  /** The elements from i to below end, at most a vector, filled up with -inf. */
-  private static FloatVector partial(float[] x, int i, int end) {
-    VectorMask<Float> inside = Species.F32.indexInRange(i, end);
-    return FloatVector.broadcast(Species.F32, Float.NEGATIVE_INFINITY)
-        .blend(FloatVector.fromArray(Species.F32, x, i, inside), inside);
   }
 
   private static FloatVector exp(FloatVector x) {
@@ -70,13 +67,41 @@ final class FloatRows {
    *
    * @param max at least every element, finite; else the sum is NaN
    * @param lanes room for a vector
+   * @param rest room for a vector
    * @param sums room for as many float64
    */
   static double exponentials(
-      float[] x, int from, float[] y, int to, int n, float max, float[] lanes, double[] sums) {
+      float[] x,
+      int from,
+      float[] y,
+      int to,
+      int n,
+      float max,
+      float[] lanes,
+      float[] rest,
+      double[] sums) {
     Arrays.fill(sums, 0, V, 0);
-    for (int i = 0; i < n; i += CHUNK) {
-      exponentialsOfChunk(x, from + i, y, to + i, Math.min(CHUNK, n - i), max, lanes);
+    int length;
+    for (int i = 0; i < n; i += length) {
+      length = Math.min(CHUNK, n - i);
+      boolean isRest = length < V;
+      if (isRest) {
+        fillUp(x, from + i, length, rest);
+      } else {
+        length -= length % V;
+      }
+      // One call for both: inlined twice, it would be too much for C2, which then boxes vectors.
+      exponentialsOfVectors(
+          isRest ? rest : x,
+          isRest ? 0 : from + i,
+          isRest ? rest : y,
+          isRest ? 0 : to + i,
+          isRest ? V : length,
+          max,
+          lanes);
+      if (isRest) {
+        System.arraycopy(rest, 0, y, to + i, length);
+      }
       for (int lane = 0; lane < V; lane++) {
         sums[lane] += lanes[lane];
       }
@@ -88,37 +113,61 @@ final class FloatRows {
     return total;
   }
 
-  private static void exponentialsOfChunk(
+  /** Copies less than a vector, filled up with -inf. */
+  private static void fillUp(float[] x, int from, int n, float[] vector) {
+    System.arraycopy(x, from, vector, 0, n);
+    Arrays.fill(vector, n, V, Float.NEGATIVE_INFINITY);
+  }
+
+  private static void exponentialsOfVectors(
       float[] x, int from, float[] y, int to, int n, float max, float[] lanes) {
     FloatVector m = FloatVector.broadcast(Species.F32, max);
     FloatVector sum = FloatVector.zero(Species.F32);
-    int i = 0;
-    for (; i <= n - V; i += V) {
+    for (int i = 0; i <= n - V; i += V) {
       FloatVector e = exp(FloatVector.fromArray(Species.F32, x, from + i).sub(m));
       e.intoArray(y, to + i);
-      sum = sum.add(e);
-    }
-    if (i < n) {
-      FloatVector e = exp(partial(x, from + i, from + n).sub(m));
-      e.intoArray(y, to + i, Species.F32.indexInRange(i, n));
       sum = sum.add(e);
     }
     sum.intoArray(lanes, 0);
   }
 
-  /** {@code y = exp(x - max) * factor}. */
+  /**
+   * {@code y = exp(x - max) * factor}.
+   *
+   * @param rest room for a vector
+   */
   static void scaledExponentials(
+      float[] x, int from, float[] y, int to, int n, float max, float factor, float[] rest) {
+    int length;
+    for (int i = 0; i < n; i += length) {
+      length = n - i;
+      boolean isRest = length < V;
+      if (isRest) {
+        fillUp(x, from + i, length, rest);
+      } else {
+        length -= length % V;
+      }
+      scaledExponentialsOfVectors(
+          isRest ? rest : x,
+          isRest ? 0 : from + i,
+          isRest ? rest : y,
+          isRest ? 0 : to + i,
+          isRest ? V : length,
+          max,
+          factor);
+      if (isRest) {
+        System.arraycopy(rest, 0, y, to + i, length);
+      }
+    }
+  }
+
+  private static void scaledExponentialsOfVectors(
       float[] x, int from, float[] y, int to, int n, float max, float factor) {
     FloatVector m = FloatVector.broadcast(Species.F32, max);
     FloatVector c = FloatVector.broadcast(Species.F32, factor);
-    int i = 0;
-    for (; i <= n - V; i += V) {
+    for (int i = 0; i <= n - V; i += V) {
       FloatVector e = exp(FloatVector.fromArray(Species.F32, x, from + i).sub(m));
       e.mul(c).intoArray(y, to + i);
-    }
-    if (i < n) {
-      FloatVector e = exp(partial(x, from + i, from + n).sub(m));
-      e.mul(c).intoArray(y, to + i, Species.F32.indexInRange(i, n));
     }
   }
 
@@ -127,12 +176,11 @@ final class FloatRows {
     FloatVector c = FloatVector.broadcast(Species.F32, factor);
     int end = from + n;
     int i = from;
-    for (; i <= end - 2 * V; i += 2 * V) {
+    for (; i <= end - V; i += V) {
       FloatVector.fromArray(Species.F32, y, i).mul(c).intoArray(y, i);
-      FloatVector.fromArray(Species.F32, y, i + V).mul(c).intoArray(y, i + V);
     }
-    for (; i < end; i += V) {
-      partial(y, i, end).mul(c).intoArray(y, i, Species.F32.indexInRange(i, end));
+    for (; i < end; i++) {
+      y[i] *= factor;
     }
   }
 
@@ -144,29 +192,30 @@ final class FloatRows {
     for (; i <= n - V; i += V) {
       FloatVector.fromArray(Species.F32, x, from + i).sub(m).sub(l).intoArray(y, to + i);
     }
-    for (; i < n; i += V) {
-      FloatVector d = partial(x, from + i, from + n).sub(m).sub(l);
-      d.intoArray(y, to + i, Species.F32.indexInRange(i, n));
+    for (; i < n; i++) {
+      y[to + i] = x[from + i] - max - log;
     }
   }
 
   /** {@code y += weight * x}. */
   static void accumulate(float[] x, int from, float[] y, int n, float weight) {
     FloatVector w = FloatVector.broadcast(Species.F32, weight);
-    for (int i = 0; i < n; i += V) {
-      VectorMask<Float> inside = Species.F32.indexInRange(i, n);
-      FloatVector.fromArray(Species.F32, x, from + i, inside)
-          .fma(w, FloatVector.fromArray(Species.F32, y, i, inside))
-          .intoArray(y, i, inside);
+    int i = 0;
+    for (; i <= n - V; i += V) {
+      FloatVector sum = FloatVector.fromArray(Species.F32, y, i);
+      FloatVector.fromArray(Species.F32, x, from + i).fma(w, sum).intoArray(y, i);
+    }
+    for (; i < n; i++) {
+      y[i] = Math.fma(x[from + i], weight, y[i]);
     }
   }
 
   /**
-   * The first vector that holds an element above the threshold, or a NaN; a threshold of NaN finds
-   * every vector.
+   * A position, relative to from, at or before the first element that is above the threshold or
+   * NaN, less than a vector before it; n if there is no such element. A threshold of NaN finds
+   * every element.
    *
-   * @param begin relative to from, a multiple of the vector's length
-   * @return its position relative to from; n if there is none
+   * @param begin where to start, relative to from
    */
   static int findAbove(float[] x, int from, int begin, int n, float threshold) {
     FloatVector t = FloatVector.broadcast(Species.F32, threshold);
@@ -178,8 +227,10 @@ final class FloatRows {
         return i;
       }
     }
-    if (i < n && !partial(x, from + i, from + n).compare(VectorOperators.LE, t).allTrue()) {
-      return i;
+    for (; i < n; i++) {
+      if (!(x[from + i] <= threshold)) {
+        return i;
+      }
     }
     return n;
   }

@@ -12,6 +12,11 @@ import jdk.incubator.vector.VectorSpecies;
  * together: a dot product always has one accumulator and one tree over its lanes, and values are
  * added key by key.
  *
+ * <p>Methods are called on vectors that were loaded or made in the same iteration, never on one
+ * that a loop carries along ({@code p.add(sum)}, not {@code sum.add(p)}): of a carried one C2 knows
+ * the exact class only once everything in the loop is inlined, so a call on it may stay a call, and
+ * all vectors of the loop are boxed.
+ *
  * <p>{@code reduceLanes(ADD)} is not used: its order is unspecified, and the interpreter's differs
  * from C2's.
  */
@@ -191,12 +196,12 @@ final class FloatStream {
     s[at + 3 * stride] = x.lane(3 * V / 4);
   }
 
-  /** The largest of {@code n} scores, a multiple of V, that are not NaN; or -inf. */
+  /** The largest of {@code n} scores, a multiple of V; anything if one of them is NaN. */
   static float max(float[] s, int s0, int n) {
     FloatVector max = all(Float.NEGATIVE_INFINITY);
     for (int j = 0; j < n; j += V) {
       FloatVector x = load(s, s0 + j);
-      max = max.blend(x, x.compare(VectorOperators.GT, max));
+      max = x.blend(max, x.compare(VectorOperators.LE, max));
     }
     return max.reduceLanes(VectorOperators.MAX);
   }
@@ -214,7 +219,7 @@ final class FloatStream {
     for (int j = 0; j < n; j += V) {
       FloatVector p = Exponential.pow2(load(s, s0 + j).sub(m), factor, factorLow, least);
       p.intoArray(s, s0 + j);
-      sum = sum.add(p);
+      sum = p.add(sum);
     }
     return sum(sum);
   }

@@ -75,7 +75,7 @@ final class GumbelKeys {
 
   /** {@link Sampling#bits}. */
   private static void makeBits(int first, int key, int secondKey, int[] bits, int n) {
-    for (int i = 0; i < n; i += V) {
+    for (int i = 0; i <= n - V; i += V) {
       IntVector x = IOTA.add(first + i).lanewise(VectorOperators.XOR, key);
       x = mixed(x).add(secondKey);
       mixed(x).intoArray(bits, i);
@@ -104,13 +104,13 @@ final class GumbelKeys {
   }
 
   private static void takeExponentials(float[] x, int n) {
-    for (int i = 0; i < n; i += V) {
+    for (int i = 0; i <= n - V; i += V) {
       exponential(FloatVector.fromArray(Species.F32, x, i)).intoArray(x, i);
     }
   }
 
   private static void takeLogarithms(float[] x, int n) {
-    for (int i = 0; i < n; i += V) {
+    for (int i = 0; i <= n - V; i += V) {
       logarithm(FloatVector.fromArray(Species.F32, x, i)).intoArray(x, i);
     }
   }

@@ -22,6 +22,7 @@ final class Nucleus {
   private final double[] scores = new double[RowPass.BLOCK];
   private final double[] weights = new double[RowPass.BLOCK];
   private final double[] lanes = new double[Species.F64.length()];
+  private final double[] rest = new double[Species.F64.length()];
   private final double[] laneSums = new double[Species.F64.length()];
 
   private double max;
@@ -104,7 +105,7 @@ final class Nucleus {
     for (long begin = 0; begin < n; begin += RowPass.BLOCK) {
       pass.open(x, row, begin, (int) Math.min(RowPass.BLOCK, n - begin));
       pass.scores(max, temperature, scores);
-      DoubleRows.exponentials(scores, 0, weights, 0, pass.length(), 0, lanes, laneSums);
+      DoubleRows.exponentials(scores, 0, weights, 0, pass.length(), 0, lanes, rest, laneSums);
       for (int i = 0; i < pass.length(); i++) {
         sums[scoreBin(scores[i])] += weights[i];
       }

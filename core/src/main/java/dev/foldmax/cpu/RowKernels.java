@@ -14,8 +14,12 @@ import org.jspecify.annotations.Nullable;
  * <p>Softmax takes one of two forms by the length of the row. Up to {@link RowPass#SPAN} elements,
  * which stay in the L2 cache, three loops: largest element, exponentials and their sum, scaling; an
  * exponential an element is what costs. Longer rows are read twice: once for the state, online,
- * block by block, and once for the result, with a second exponential, which costs less than writing
- * the exponentials to memory and reading them back.
+ * block by block, and once for the result with a second exponential. Three loops would be 7% faster
+ * at 65536 elements and no faster at a million (float32, one core, 512-bit vectors), where memory
+ * is the wall, and they need float32 memory as long as the row for the exponentials.
+ *
+ * <p>Blocks are used where they lie in heap arrays of the kernel's type; native memory, 16-bit
+ * elements and rows with gaps go through scratch memory of the worker.
  */
 final class RowKernels {
   /** Rows are cut for the threads if there are fewer than this a thread. */

@@ -71,8 +71,8 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   abstract void subtract(double shift, double log);
 
   /**
-   * The first vector of the source, from position i on, that holds an element above the threshold
-   * or a NaN; see {@link FloatRows#findAbove}.
+   * A position near the first element from i on that is above the threshold or NaN; see {@link
+   * FloatRows#findAbove}.
    */
   abstract int findAbove(int i, double threshold);
 
@@ -171,9 +171,13 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
     int n = length();
     int i = 0;
     while (!into.isClosed() && (i = findAbove(i, into.threshold())) < n) {
+      double threshold = into.threshold();
       int end = Math.min(n, i + lanes());
       for (; i < end; i++) {
-        into.offer(element(i), index + i);
+        double x = element(i);
+        if (!(x <= threshold)) {
+          into.offer(x, index + i);
+        }
       }
     }
   }

@@ -76,6 +76,9 @@ final class Workers implements AutoCloseable {
       if (closed) {
         throw new IllegalStateException("the backend is closed");
       }
+      if (Thread.currentThread().isInterrupted()) { // the helpers might leave it no task to stop at
+        throw new CancellationException("interrupted");
+      }
       Job job = new Job(tasks, task);
       int helpers = (int) Math.min(parallelism - 1L, tasks - 1);
       if (helpers > 0) {

@@ -41,7 +41,8 @@ class RowKernelsTest {
   }
 
   static Stream<Arguments> typesAndLengths() {
-    List<Integer> lengths = new ArrayList<>(IntStream.rangeClosed(0, 70).boxed().toList());
+    List<Integer> lengths = new ArrayList<>(IntStream.rangeClosed(0, 17).boxed().toList());
+    lengths.addAll(List.of(31, 32, 33, 47, 48, 49, 63, 64, 65, 70, 1023, 1024, 1025));
     lengths.addAll(List.of(RowPass.BLOCK - 1, RowPass.BLOCK, RowPass.BLOCK + 1));
     lengths.addAll(List.of(RowPass.SPAN, RowPass.SPAN + 1, 2 * RowPass.SPAN + 70));
     return Stream.of(DType.F64, DType.F32, DType.F16, DType.BF16)
@@ -51,15 +52,16 @@ class RowKernelsTest {
   @ParameterizedTest
   @MethodSource("typesAndLengths")
   void agreesWithTheReference(DType dtype, int n) {
-    Tensor x = random(dtype, n, 3, n);
-    Tensor expected = Tensor.allocate(DType.F64, 3, n);
-    Tensor out = Tensor.allocate(dtype, 3, n);
+    int rows = n >= RowPass.SPAN ? 1 : 3;
+    Tensor x = random(dtype, n, rows, n);
+    Tensor expected = Tensor.allocate(DType.F64, rows, n);
+    Tensor out = Tensor.allocate(dtype, rows, n);
     DType wide = dtype == DType.F64 ? DType.F64 : DType.F32;
 
     reference.softmax(x, expected);
     three.softmax(x, out);
     assertClose(out, expected, 0);
-    Tensor wideOut = Tensor.allocate(wide, 3, n);
+    Tensor wideOut = Tensor.allocate(wide, rows, n);
     three.softmax(x, wideOut);
     assertClose(wideOut, expected, 0);
 
@@ -67,7 +69,7 @@ class RowKernelsTest {
     three.logSoftmax(x, out);
     assertClose(out, expected, 2);
 
-    Tensor lse = Tensor.allocate(DType.F64, 3);
+    Tensor lse = Tensor.allocate(DType.F64, rows);
     reference.logSumExp(x, lse);
     assertClose(three.logSumExp(x), lse, 1);
 
@@ -225,15 +227,16 @@ class RowKernelsTest {
     for (DoubleUnaryOperator rounding :
         List.<DoubleUnaryOperator>of(v -> v, v -> Math.rint(v), v -> 0 * v)) {
       for (int n : new int[] {1, 33, 1000, 40_000}) {
-        Tensor x = random(dtype, n, 2, n);
-        for (int i = 0; i < 2 * n; i++) {
+        int rows = n > 1000 ? 1 : 2;
+        Tensor x = random(dtype, n, rows, n);
+        for (int i = 0; i < rows * n; i++) {
           x.setAt(i, rounding.applyAsDouble(x.at(i)));
         }
         for (int k : new int[] {1, 2, 31, 1000, 40_000}) {
           if (k <= n) {
             TopK expected = reference.topK(x, k);
-            Tensor values = Tensor.allocate(dtype, 2, k);
-            Tensor indices = Tensor.allocate(DType.I32, 2, k);
+            Tensor values = Tensor.allocate(dtype, rows, k);
+            Tensor indices = Tensor.allocate(DType.I32, rows, k);
             for (Backend cpu : List.of(one, three)) {
               cpu.topK(x, values, indices, null);
               assertThat(indices.toLongArray()).isEqualTo(expected.indices().toLongArray());
@@ -250,7 +253,7 @@ class RowKernelsTest {
   void drawsAsTheReference(DType dtype) {
     Random random = new Random(11);
     for (int n : new int[] {1, 7, 100, 513, 4097, 33_000}) {
-      int rows = n > 1000 ? 2 : 40;
+      int rows = n > 500 ? 2 : 40;
       Tensor x = random(dtype, n, rows, n);
       for (int i = n > 10_000 ? 24 : 0; i < 32; i++) {
         Sampling sampling =
