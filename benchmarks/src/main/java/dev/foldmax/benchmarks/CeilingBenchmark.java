@@ -21,7 +21,11 @@ import org.openjdk.jmh.annotations.State;
 @OutputTimeUnit(TimeUnit.MILLISECONDS)
 @Fork(
     value = 3,
-    jvmArgsAppend = {"--add-modules=jdk.incubator.vector", "-Xmx4g"})
+    jvmArgs = {
+      "--add-modules=jdk.incubator.vector",
+      "--sun-misc-unsafe-memory-access=allow",
+      "-Xmx4g"
+    })
 public class CeilingBenchmark {
   /** Elements of a thread's array: far more than a cache holds. */
   static final int ARRAY = 1 << 25;

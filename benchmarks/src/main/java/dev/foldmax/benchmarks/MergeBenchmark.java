@@ -19,7 +19,11 @@ import org.openjdk.jmh.annotations.TearDown;
 @OutputTimeUnit(TimeUnit.MILLISECONDS)
 @Fork(
     value = 3,
-    jvmArgsAppend = {"--add-modules=jdk.incubator.vector", "-Xmx4g"})
+    jvmArgs = {
+      "--add-modules=jdk.incubator.vector",
+      "--sun-misc-unsafe-memory-access=allow",
+      "-Xmx4g"
+    })
 public class MergeBenchmark {
   /** How many partial results. */
   @Param("8")

@@ -12,13 +12,16 @@ import java.time.Duration;
  * @param iteration the length of each
  */
 record Schedule(int rounds, int warmups, Duration warmup, int iterations, Duration iteration) {
-  /** Long enough to be quoted, on a machine that does nothing else. */
+  /**
+   * Long enough to be quoted, on a machine that does nothing else: C2 was seen to take up to three
+   * seconds until it had compiled the last of an attention's loops.
+   */
   static final Schedule FULL =
-      new Schedule(3, 3, Duration.ofMillis(500), 5, Duration.ofMillis(300));
+      new Schedule(3, 4, Duration.ofMillis(1000), 5, Duration.ofMillis(300));
 
   /** To see that everything runs. */
   static final Schedule QUICK =
-      new Schedule(1, 2, Duration.ofMillis(300), 3, Duration.ofMillis(100));
+      new Schedule(1, 3, Duration.ofMillis(500), 3, Duration.ofMillis(100));
 
   /** The same with another number of rounds. */
   Schedule rounds(int value) {
