@@ -104,7 +104,7 @@ public final class Attention {
    * A natural (not base 2) number to add to each score.
    *
    * @param newBias floating, broadcastable to (batch, query heads, queries, keys); columns are
-   *     counted from the first key that is present; -inf hides a key
+   *     counted from the first key that is present; -inf hides a key, whatever its score
    */
   public Attention bias(@Nullable Tensor newBias) {
     if (newBias != null && (!newBias.dtype().isFloating() || newBias.rank() > 4)) {

@@ -7,6 +7,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.ServiceLoader;
 import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -39,7 +40,7 @@ final class Backends {
     List<Backend> order = new ArrayList<>();
     for (BackendProvider provider : providers()) {
       switch (provider.availability()) {
-        case Availability.Available available -> order.add(provider.open(0));
+        case Availability.Available available -> open(provider).ifPresent(order::add);
         case Availability.Absent absent -> {}
         case Availability.Unusable unusable ->
             LOG.log(System.Logger.Level.WARNING, provider.name() + ": " + unusable.reason());
@@ -50,6 +51,16 @@ final class Backends {
     }
     order.add(onTheHost);
     return new FallbackBackend(order);
+  }
+
+  /** A provider that promised more than it can keep must not take the CPU backend down with it. */
+  private static Optional<Backend> open(BackendProvider provider) {
+    try {
+      return Optional.of(provider.open(0));
+    } catch (RuntimeException e) {
+      LOG.log(System.Logger.Level.WARNING, provider.name() + ": " + e.getMessage(), e);
+      return Optional.empty();
+    }
   }
 
   static Backend reference() {

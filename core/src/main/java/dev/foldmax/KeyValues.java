@@ -398,7 +398,12 @@ public final class KeyValues {
         for (long b = 0; b < batch(); b++) {
           if (firstKey(b) < 0 || firstKey(b) > Long.MAX_VALUE / 4) {
             throw new IllegalArgumentException(
-                "first: entry " + b + " is " + firstKey(b) + ", expected at least 0");
+                "first: entry "
+                    + b
+                    + " is "
+                    + firstKey(b)
+                    + ", expected 0 to "
+                    + Long.MAX_VALUE / 4);
           }
         }
       }

@@ -258,7 +258,10 @@ public final class SoftmaxState {
     }
     double max = buffer.getDouble();
     double sum = buffer.getDouble();
-    if (Double.isNaN(max) || sum < 0) {
+    // The key that set the maximum has weight 1, and a maximum of +inf makes the sum NaN.
+    boolean isSum = sum == 0 || (sum >= 1 && sum < Double.POSITIVE_INFINITY);
+    boolean possible = Double.isNaN(sum) || (isSum && max < Double.POSITIVE_INFINITY);
+    if (Double.isNaN(max) || !possible) {
       throw new IllegalArgumentException(
           "state: no keys lead to maximum " + max + " and sum " + sum);
     }

@@ -439,17 +439,20 @@ public final class Tensor {
     };
   }
 
-  /** Sets the element at an offset in elements, rounded once to this tensor's type. */
+  /**
+   * Sets the element at an offset in elements, rounded once to this tensor's type; integers take
+   * the nearest value in their range.
+   */
   public void setAt(long offset, double value) {
     switch (dtype) {
       case F64 -> segment.set(JAVA_DOUBLE_UNALIGNED, offset << 3, value);
       case F32 -> segment.set(JAVA_FLOAT_UNALIGNED, offset << 2, (float) value);
       case F16 -> segment.set(JAVA_SHORT_UNALIGNED, offset << 1, DType.doubleToF16(value));
       case BF16 -> segment.set(JAVA_SHORT_UNALIGNED, offset << 1, DType.doubleToBf16(value));
-      case I8 -> segment.set(JAVA_BYTE, offset, (byte) Math.rint(value));
+      case I8 -> segment.set(JAVA_BYTE, offset, (byte) Math.clamp(Math.rint(value), -128, 127));
       case BOOL -> segment.set(JAVA_BYTE, offset, (byte) (value == 0 ? 0 : 1));
-      case I32 -> segment.set(JAVA_INT_UNALIGNED, offset << 2, (int) value);
-      case I64 -> segment.set(JAVA_LONG_UNALIGNED, offset << 3, (long) value);
+      case I32 -> segment.set(JAVA_INT_UNALIGNED, offset << 2, (int) Math.rint(value));
+      case I64 -> segment.set(JAVA_LONG_UNALIGNED, offset << 3, (long) Math.rint(value));
     }
   }
 

@@ -38,6 +38,7 @@ final class DoubleAttention extends TileEngine {
   private int lead;
   private int keyCount;
 
+  private final double[] lanes = new double[DoubleStream.LANES];
   private double[] q = {}; // (rows, keyDims): padded with zeros
   private double[] o = {}; // (rows, valueDims): likewise
   private double[] max = {}; // (rows)
@@ -190,7 +191,8 @@ final class DoubleAttention extends TileEngine {
       }
       // A row that has seen nothing but -inf: (-inf) - (-inf) would be NaN.
       double reference = m == Double.NEGATIVE_INFINITY ? 0 : m;
-      sum[r] += DoubleStream.weigh(scores, r * TILE, padded, reference, factor, factorLow, least);
+      sum[r] +=
+          DoubleStream.weigh(scores, r * TILE, padded, reference, factor, factorLow, least, lanes);
     }
   }
 
@@ -199,11 +201,11 @@ final class DoubleAttention extends TileEngine {
     int r = 0;
     for (; r + ROWS <= rows(); r += ROWS) {
       DoubleStream.scoresOfFour(
-          q, r * keyDims, keys, 0, keyDims, keyDims, scores, r * TILE + lead, TILE, n);
+          q, r * keyDims, keys, 0, keyDims, keyDims, scores, r * TILE + lead, TILE, n, lanes);
     }
     for (; r < rows(); r++) {
       DoubleStream.scoresOfOne(
-          q, r * keyDims, keys, 0, keyDims, keyDims, scores, r * TILE + lead, n);
+          q, r * keyDims, keys, 0, keyDims, keyDims, scores, r * TILE + lead, n, lanes);
     }
   }
 

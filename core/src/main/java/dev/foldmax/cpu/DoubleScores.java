@@ -31,7 +31,10 @@ final class DoubleScores extends ScoreView {
   @Override
   void add(Tensor bias, long from, long step, int n, int index, int stride) {
     for (int j = 0; j < n; j++) {
-      scores[offset + index + j * stride] += bias.at(from + j * step);
+      int at = offset + index + j * stride;
+      double b = bias.at(from + j * step);
+      // -inf hides a key, also one whose score is NaN.
+      scores[at] = b == Double.NEGATIVE_INFINITY ? b : scores[at] + b;
     }
   }
 

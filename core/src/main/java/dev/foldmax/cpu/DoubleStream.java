@@ -2,7 +2,6 @@ package dev.foldmax.cpu;
 
 import jdk.incubator.vector.DoubleVector;
 import jdk.incubator.vector.VectorOperators;
-import jdk.incubator.vector.VectorShuffle;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
@@ -19,15 +18,10 @@ final class DoubleStream {
   /** Rows that share a pass over the keys. */
   static final int ROWS = 4;
 
-  private static final VectorShuffle<Double> BY_4 = rotation(4);
-  private static final VectorShuffle<Double> BY_2 = rotation(2);
-  private static final VectorShuffle<Double> BY_1 = rotation(1);
+  /** Lanes of the accumulators of the largest loop. */
+  static final int LANES = 2 * ROWS * V;
 
   private DoubleStream() {}
-
-  private static VectorShuffle<Double> rotation(int lanes) {
-    return VectorShuffle.iota(F, lanes % V, 1, true);
-  }
 
   private static DoubleVector load(double[] a, int i) {
     return DoubleVector.fromArray(F, a, i);
@@ -37,16 +31,18 @@ final class DoubleStream {
     return DoubleVector.broadcast(F, x);
   }
 
-  /** The sum of all lanes: halves are added until one is left. */
-  private static double sum(DoubleVector lanes) {
-    DoubleVector x = lanes;
-    if (V >= 8) {
-      x = x.add(x.rearrange(BY_4));
+  /**
+   * The sum of a vector's lanes, stored from {@code at}: halves are added until one is left. In
+   * scalar code: rotations of as many vectors as meet here are too much for C2, which would box
+   * them.
+   */
+  private static double sum(double[] lanes, int at) {
+    for (int half = V / 2; half > 0; half /= 2) {
+      for (int i = at; i < at + half; i++) {
+        lanes[i] += lanes[i + half];
+      }
     }
-    if (V >= 4) {
-      x = x.add(x.rearrange(BY_2));
-    }
-    return x.add(x.rearrange(BY_1)).lane(0);
+    return lanes[at];
   }
 
   /**
@@ -54,9 +50,19 @@ final class DoubleStream {
    *
    * @param k keys, rows {@code stride} apart from {@code k0}
    * @param dims a multiple of V
+   * @param lanes room for LANES numbers
    */
   static void scoresOfOne(
-      double[] q, int q0, double[] k, int k0, int stride, int dims, double[] s, int s0, int n) {
+      double[] q,
+      int q0,
+      double[] k,
+      int k0,
+      int stride,
+      int dims,
+      double[] s,
+      int s0,
+      int n,
+      double[] lanes) {
     int j = 0;
     for (; j + 4 <= n; j += 4) {
       int row0 = k0 + j * stride;
@@ -74,7 +80,11 @@ final class DoubleStream {
         c = x.fma(load(k, row2 + d), c);
         e = x.fma(load(k, row3 + d), e);
       }
-      storeSums(a, b, c, e, s, s0 + j, 1);
+      a.intoArray(lanes, 0);
+      b.intoArray(lanes, V);
+      c.intoArray(lanes, 2 * V);
+      e.intoArray(lanes, 3 * V);
+      storeSums(lanes, 0, s, s0 + j, 1);
     }
     for (; j < n; j++) {
       int row = k0 + j * stride;
@@ -82,7 +92,8 @@ final class DoubleStream {
       for (int d = 0; d < dims; d += V) {
         a = load(q, q0 + d).fma(load(k, row + d), a);
       }
-      s[s0 + j] = sum(a);
+      a.intoArray(lanes, 0);
+      s[s0 + j] = sum(lanes, 0);
     }
   }
 
@@ -97,7 +108,8 @@ final class DoubleStream {
       double[] s,
       int s0,
       int scoreStride,
-      int n) {
+      int n,
+      double[] lanes) {
     int q1 = q0 + dims;
     int q2 = q1 + dims;
     int q3 = q2 + dims;
@@ -129,8 +141,16 @@ final class DoubleStream {
         e0 = t.fma(x, e0);
         e1 = t.fma(y, e1);
       }
-      storeSums(a0, b0, c0, e0, s, s0 + j, scoreStride);
-      storeSums(a1, b1, c1, e1, s, s0 + j + 1, scoreStride);
+      a0.intoArray(lanes, 0);
+      b0.intoArray(lanes, V);
+      c0.intoArray(lanes, 2 * V);
+      e0.intoArray(lanes, 3 * V);
+      a1.intoArray(lanes, 4 * V);
+      b1.intoArray(lanes, 5 * V);
+      c1.intoArray(lanes, 6 * V);
+      e1.intoArray(lanes, 7 * V);
+      storeSums(lanes, 0, s, s0 + j, scoreStride);
+      storeSums(lanes, 4 * V, s, s0 + j + 1, scoreStride);
     }
     if (j < n) {
       int row = k0 + j * stride;
@@ -145,23 +165,19 @@ final class DoubleStream {
         c = x.fma(load(q, q2 + d), c);
         e = x.fma(load(q, q3 + d), e);
       }
-      storeSums(a, b, c, e, s, s0 + j, scoreStride);
+      a.intoArray(lanes, 0);
+      b.intoArray(lanes, V);
+      c.intoArray(lanes, 2 * V);
+      e.intoArray(lanes, 3 * V);
+      storeSums(lanes, 0, s, s0 + j, scoreStride);
     }
   }
 
-  /** Stores the sums of all lanes of four vectors, {@code stride} apart. */
-  private static void storeSums(
-      DoubleVector a,
-      DoubleVector b,
-      DoubleVector c,
-      DoubleVector d,
-      double[] s,
-      int at,
-      int stride) {
-    s[at] = sum(a);
-    s[at + stride] = sum(b);
-    s[at + 2 * stride] = sum(c);
-    s[at + 3 * stride] = sum(d);
+  /** Stores the sums of four vectors' lanes {@code stride} apart. */
+  private static void storeSums(double[] lanes, int from, double[] s, int at, int stride) {
+    for (int r = 0; r < ROWS; r++) {
+      s[at + r * stride] = sum(lanes, from + r * V);
+    }
   }
 
   /** The largest of {@code n} scores, a multiple of V; anything if one of them is NaN. */
@@ -181,7 +197,14 @@ final class DoubleStream {
    * @return their sum
    */
   static double weigh(
-      double[] s, int s0, int n, double max, double factor, double factorLow, double least) {
+      double[] s,
+      int s0,
+      int n,
+      double max,
+      double factor,
+      double factorLow,
+      double least,
+      double[] lanes) {
     DoubleVector m = all(max);
     DoubleVector sum = all(0);
     for (int j = 0; j < n; j += V) {
@@ -189,7 +212,8 @@ final class DoubleStream {
       p.intoArray(s, s0 + j);
       sum = p.add(sum);
     }
-    return sum(sum);
+    sum.intoArray(lanes, 0);
+    return sum(lanes, 0);
   }
 
   /** O = O * c. */

@@ -40,8 +40,14 @@ final class FloatScores extends ScoreView {
   void add(Tensor bias, long from, long step, int n, int index, int stride) {
     io.read(bias, from, step, n, run, 0);
     for (int j = 0; j < n; j++) {
-      scores[offset + index + j * stride] += run[j];
+      int at = offset + index + j * stride;
+      scores[at] = withBias(scores[at], run[j]);
     }
+  }
+
+  /** A bias of -inf hides a key, also one whose score is NaN. */
+  private static float withBias(float score, float bias) {
+    return bias == Float.NEGATIVE_INFINITY ? bias : score + bias;
   }
 
   /** s = s * scale; n a multiple of vectors. */

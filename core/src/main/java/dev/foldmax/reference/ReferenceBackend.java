@@ -241,7 +241,8 @@ public final class ReferenceBackend implements Backend {
       }
       Tensor bias = attention.bias();
       if (bias != null) {
-        s += bias.at(bias.broadcastOffset(b, head, query, j));
+        double added = bias.at(bias.broadcastOffset(b, head, query, j));
+        s = added == Double.NEGATIVE_INFINITY ? added : s + added;
       }
       if (attention.alibiSlopes() != null) {
         s -= call.alibiSlope(b, head) * Math.abs(query + call.alibiOffset(b) - key);
