@@ -9,8 +9,8 @@ import jdk.incubator.vector.VectorSpecies;
 /**
  * The leaf loops of {@link FloatDecode}: lanes are dimensions, each key and value is read once for
  * four rows or for one. What a row gets does not depend on how many rows or keys are served
- * together: a dot product always has one accumulator and one tree over its lanes, and values are
- * added key by key.
+ * together: a dot product always has two accumulators, for even and odd vectors of dimensions, and
+ * one tree over its lanes, and values are added key by key.
  *
  * <p>Methods are called on vectors that were loaded or made in the same iteration, never on one
  * that a loop carries along ({@code p.add(sum)}, not {@code sum.add(p)}): of a carried one C2 knows
@@ -82,31 +82,31 @@ final class FloatStream {
       float[] q, int q0, float[] k, int k0, int stride, int dims, float[] s, int s0, int n) {
     int j = 0;
     for (; j + 4 <= n; j += 4) {
-      int row0 = k0 + j * stride;
-      int row1 = row0 + stride;
-      int row2 = row1 + stride;
-      int row3 = row2 + stride;
-      FloatVector a = all(0);
-      FloatVector b = a;
-      FloatVector c = a;
-      FloatVector e = a;
-      for (int d = 0; d < dims; d += V) {
-        FloatVector x = load(q, q0 + d);
-        a = x.fma(load(k, row0 + d), a);
-        b = x.fma(load(k, row1 + d), b);
-        c = x.fma(load(k, row2 + d), c);
-        e = x.fma(load(k, row3 + d), e);
-      }
+      int row = k0 + j * stride;
+      FloatVector a = dot(q, q0, k, row, dims);
+      FloatVector b = dot(q, q0, k, row + stride, dims);
+      FloatVector c = dot(q, q0, k, row + 2 * stride, dims);
+      FloatVector e = dot(q, q0, k, row + 3 * stride, dims);
       storeSums(a, b, c, e, s, s0 + j, 1);
     }
     for (; j < n; j++) {
-      int row = k0 + j * stride;
-      FloatVector a = all(0);
-      for (int d = 0; d < dims; d += V) {
-        a = load(q, q0 + d).fma(load(k, row + d), a);
-      }
-      s[s0 + j] = sum(a);
+      s[s0 + j] = sum(dot(q, q0, k, k0 + j * stride, dims));
     }
+  }
+
+  /** The products of a query and a key, added up lane by lane in two accumulators. */
+  private static FloatVector dot(float[] q, int q0, float[] k, int row, int dims) {
+    FloatVector even = all(0);
+    FloatVector odd = even;
+    int d = 0;
+    for (; d <= dims - 2 * V; d += 2 * V) {
+      even = load(q, q0 + d).fma(load(k, row + d), even);
+      odd = load(q, q0 + d + V).fma(load(k, row + d + V), odd);
+    }
+    if (d < dims) {
+      even = load(q, q0 + d).fma(load(k, row + d), even);
+    }
+    return even.add(odd);
   }
 
   /** As {@link #scoresOfOne}, for four queries {@code dims} apart; their scores lie apart too. */
@@ -124,51 +124,37 @@ final class FloatStream {
     int q1 = q0 + dims;
     int q2 = q1 + dims;
     int q3 = q2 + dims;
-    int j = 0;
-    for (; j + 2 <= n; j += 2) {
-      int row = k0 + j * stride;
-      int next = row + stride;
-      FloatVector a0 = all(0);
-      FloatVector a1 = a0;
-      FloatVector b0 = a0;
-      FloatVector b1 = a0;
-      FloatVector c0 = a0;
-      FloatVector c1 = a0;
-      FloatVector e0 = a0;
-      FloatVector e1 = a0;
-      for (int d = 0; d < dims; d += V) {
-        FloatVector x = load(k, row + d);
-        FloatVector y = load(k, next + d);
-        FloatVector t = load(q, q0 + d);
-        a0 = t.fma(x, a0);
-        a1 = t.fma(y, a1);
-        t = load(q, q1 + d);
-        b0 = t.fma(x, b0);
-        b1 = t.fma(y, b1);
-        t = load(q, q2 + d);
-        c0 = t.fma(x, c0);
-        c1 = t.fma(y, c1);
-        t = load(q, q3 + d);
-        e0 = t.fma(x, e0);
-        e1 = t.fma(y, e1);
-      }
-      storeSums(a0, b0, c0, e0, s, s0 + j, scoreStride);
-      storeSums(a1, b1, c1, e1, s, s0 + j + 1, scoreStride);
-    }
-    if (j < n) {
+    for (int j = 0; j < n; j++) {
       int row = k0 + j * stride;
       FloatVector a = all(0);
       FloatVector b = a;
       FloatVector c = a;
       FloatVector e = a;
-      for (int d = 0; d < dims; d += V) {
+      FloatVector oddA = a;
+      FloatVector oddB = a;
+      FloatVector oddC = a;
+      FloatVector oddE = a;
+      int d = 0;
+      for (; d <= dims - 2 * V; d += 2 * V) {
+        FloatVector x = load(k, row + d);
+        FloatVector y = load(k, row + d + V);
+        a = x.fma(load(q, q0 + d), a);
+        oddA = y.fma(load(q, q0 + d + V), oddA);
+        b = x.fma(load(q, q1 + d), b);
+        oddB = y.fma(load(q, q1 + d + V), oddB);
+        c = x.fma(load(q, q2 + d), c);
+        oddC = y.fma(load(q, q2 + d + V), oddC);
+        e = x.fma(load(q, q3 + d), e);
+        oddE = y.fma(load(q, q3 + d + V), oddE);
+      }
+      if (d < dims) {
         FloatVector x = load(k, row + d);
         a = x.fma(load(q, q0 + d), a);
         b = x.fma(load(q, q1 + d), b);
         c = x.fma(load(q, q2 + d), c);
         e = x.fma(load(q, q3 + d), e);
       }
-      storeSums(a, b, c, e, s, s0 + j, scoreStride);
+      storeSums(a.add(oddA), b.add(oddB), c.add(oddC), e.add(oddE), s, s0 + j, scoreStride);
     }
   }
 
@@ -239,31 +225,12 @@ final class FloatStream {
    */
   static void valuesOfOne(
       float[] v, int v0, int stride, int dims, float[] p, int p0, int n, float[] o, int o0) {
-    int d = 0;
-    for (; d + 4 * V <= dims; d += 4 * V) {
-      FloatVector a = load(o, o0 + d);
-      FloatVector b = load(o, o0 + d + V);
-      FloatVector c = load(o, o0 + d + 2 * V);
-      FloatVector e = load(o, o0 + d + 3 * V);
-      for (int j = 0; j < n; j++) {
-        int row = v0 + j * stride + d;
-        FloatVector weight = all(p[p0 + j]);
-        a = weight.fma(load(v, row), a);
-        b = weight.fma(load(v, row + V), b);
-        c = weight.fma(load(v, row + 2 * V), c);
-        e = weight.fma(load(v, row + 3 * V), e);
+    for (int j = 0; j < n; j++) {
+      int row = v0 + j * stride;
+      FloatVector weight = all(p[p0 + j]);
+      for (int d = 0; d < dims; d += V) {
+        weight.fma(load(v, row + d), load(o, o0 + d)).intoArray(o, o0 + d);
       }
-      a.intoArray(o, o0 + d);
-      b.intoArray(o, o0 + d + V);
-      c.intoArray(o, o0 + d + 2 * V);
-      e.intoArray(o, o0 + d + 3 * V);
-    }
-    for (; d < dims; d += V) {
-      FloatVector a = load(o, o0 + d);
-      for (int j = 0; j < n; j++) {
-        a = all(p[p0 + j]).fma(load(v, v0 + j * stride + d), a);
-      }
-      a.intoArray(o, o0 + d);
     }
   }
 
@@ -285,58 +252,19 @@ final class FloatStream {
     int p1 = p0 + weightStride;
     int p2 = p1 + weightStride;
     int p3 = p2 + weightStride;
-    int d = 0;
-    for (; d + 2 * V <= dims; d += 2 * V) {
-      FloatVector a0 = load(o, o0 + d);
-      FloatVector b0 = load(o, o0 + d + V);
-      FloatVector a1 = load(o, o1 + d);
-      FloatVector b1 = load(o, o1 + d + V);
-      FloatVector a2 = load(o, o2 + d);
-      FloatVector b2 = load(o, o2 + d + V);
-      FloatVector a3 = load(o, o3 + d);
-      FloatVector b3 = load(o, o3 + d + V);
-      for (int j = 0; j < n; j++) {
-        int row = v0 + j * stride + d;
-        FloatVector x = load(v, row);
-        FloatVector y = load(v, row + V);
-        FloatVector weight = all(p[p0 + j]);
-        a0 = weight.fma(x, a0);
-        b0 = weight.fma(y, b0);
-        weight = all(p[p1 + j]);
-        a1 = weight.fma(x, a1);
-        b1 = weight.fma(y, b1);
-        weight = all(p[p2 + j]);
-        a2 = weight.fma(x, a2);
-        b2 = weight.fma(y, b2);
-        weight = all(p[p3 + j]);
-        a3 = weight.fma(x, a3);
-        b3 = weight.fma(y, b3);
+    for (int j = 0; j < n; j++) {
+      int row = v0 + j * stride;
+      FloatVector w0 = all(p[p0 + j]);
+      FloatVector w1 = all(p[p1 + j]);
+      FloatVector w2 = all(p[p2 + j]);
+      FloatVector w3 = all(p[p3 + j]);
+      for (int d = 0; d < dims; d += V) {
+        FloatVector x = load(v, row + d);
+        w0.fma(x, load(o, o0 + d)).intoArray(o, o0 + d);
+        w1.fma(x, load(o, o1 + d)).intoArray(o, o1 + d);
+        w2.fma(x, load(o, o2 + d)).intoArray(o, o2 + d);
+        w3.fma(x, load(o, o3 + d)).intoArray(o, o3 + d);
       }
-      a0.intoArray(o, o0 + d);
-      b0.intoArray(o, o0 + d + V);
-      a1.intoArray(o, o1 + d);
-      b1.intoArray(o, o1 + d + V);
-      a2.intoArray(o, o2 + d);
-      b2.intoArray(o, o2 + d + V);
-      a3.intoArray(o, o3 + d);
-      b3.intoArray(o, o3 + d + V);
-    }
-    if (d < dims) {
-      FloatVector a0 = load(o, o0 + d);
-      FloatVector a1 = load(o, o1 + d);
-      FloatVector a2 = load(o, o2 + d);
-      FloatVector a3 = load(o, o3 + d);
-      for (int j = 0; j < n; j++) {
-        FloatVector x = load(v, v0 + j * stride + d);
-        a0 = x.fma(all(p[p0 + j]), a0);
-        a1 = x.fma(all(p[p1 + j]), a1);
-        a2 = x.fma(all(p[p2 + j]), a2);
-        a3 = x.fma(all(p[p3 + j]), a3);
-      }
-      a0.intoArray(o, o0 + d);
-      a1.intoArray(o, o1 + d);
-      a2.intoArray(o, o2 + d);
-      a3.intoArray(o, o3 + d);
     }
   }
 
