@@ -18,7 +18,7 @@ final class FloatDecode extends TileEngine {
 
   private static final int MAX_ROWS = 64;
 
-  /** Elements of keys or values in scratch at a time: half of a first-level cache of 32 KiB. */
+  /** Elements of keys or values worked on at a time: half of a first-level cache of 32 KiB. */
   private static final int CHUNK = 4096;
 
   private static final int V = FloatStream.V;
@@ -38,6 +38,9 @@ final class FloatDecode extends TileEngine {
   private long tileBegin;
   private int lead;
   private int keyCount;
+
+  /** What {@link FloatStream#touch} returned; not private, so that nothing finds it unread. */
+  int touched;
 
   private float[] q = {}; // (rows, keyDims): padded with zeros
   private float[] o = {}; // (rows, valueDims): likewise
@@ -173,6 +176,7 @@ final class FloatDecode extends TileEngine {
   private void score() {
     long begin = tileBegin;
     int n = keyCount;
+    int chunk = chunk(keyDims);
     KeyValues kv = call().keyValues();
     Elements inPlace = keyElements();
     float[] array = inPlace == null ? null : inPlace.floats();
@@ -180,11 +184,13 @@ final class FloatDecode extends TileEngine {
         && array != null
         && keyDims == call().keyDim()
         && kv.run(batch(), begin, begin + n) == n) {
-      Tensor from = kv.keys();
-      scoreKeys(array, inPlace.position(offset(from, begin)), (int) from.stride(2), lead, n);
+      int at = inPlace.position(offset(kv.keys(), begin));
+      int stride = (int) kv.keys().stride(2);
+      for (int j = 0; j < n; j += chunk) {
+        scoreKeys(array, at + j * stride, stride, lead + j, Math.min(chunk, n - j));
+      }
       return;
     }
-    int chunk = chunk(keyDims);
     for (int j = 0; j < n; j += chunk) {
       int count = Math.min(chunk, n - j);
       io.readRows(
@@ -230,6 +236,7 @@ final class FloatDecode extends TileEngine {
   private void addValues() {
     long begin = tileBegin;
     int n = keyCount;
+    int chunk = chunk(valueDims);
     KeyValues kv = call().keyValues();
     Elements inPlace = valueElements();
     float[] array = inPlace == null ? null : inPlace.floats();
@@ -237,11 +244,17 @@ final class FloatDecode extends TileEngine {
         && array != null
         && valueDims == call().valueDim()
         && kv.run(batch(), begin, begin + n) == n) {
-      Tensor from = kv.values();
-      addValues(array, inPlace.position(offset(from, begin)), (int) from.stride(2), lead, n);
+      int at = inPlace.position(offset(kv.values(), begin));
+      int stride = (int) kv.values().stride(2);
+      for (int j = 0; j < n; j += chunk) {
+        int count = Math.min(chunk, n - j);
+        if (rows() >= ROWS) {
+          touched ^= FloatStream.touch(array, at + j * stride, stride, valueDims, count);
+        }
+        addValues(array, at + j * stride, stride, lead + j, count);
+      }
       return;
     }
-    int chunk = chunk(valueDims);
     for (int j = 0; j < n; j += chunk) {
       int count = Math.min(chunk, n - j);
       io.readRows(
