@@ -18,6 +18,10 @@ import org.jspecify.annotations.Nullable;
  * <p>A row's bits depend on that row alone, not on the other rows of the call, the threads or the
  * order in which tasks finish. NaN in a row makes that row NaN and no other.
  *
+ * <p>Tensors are read and written by the backend's threads too: memory of a confined {@link
+ * java.lang.foreign.Arena} serves a backend of one thread, {@code Backend.cpu(1)} or the reference;
+ * others need a shared, automatic or global arena, or the heap.
+ *
  * <p>Backends are safe for use by several threads at once; calls are independent and block until
  * their result is complete. A call whose thread is interrupted stops between two tasks with a
  * {@link java.util.concurrent.CancellationException}, leaving the interrupt flag set and the output
