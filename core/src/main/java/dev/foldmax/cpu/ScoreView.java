@@ -2,6 +2,7 @@ package dev.foldmax.cpu;
 
 import dev.foldmax.Attention;
 import dev.foldmax.Mask;
+import dev.foldmax.MaskFunction;
 import dev.foldmax.ScoreFunction;
 import dev.foldmax.ScoreTile;
 import dev.foldmax.Tensor;
@@ -55,7 +56,7 @@ abstract class ScoreView implements ScoreTile {
     Tensor bias = attention.bias();
     if (bias != null) {
       long column = begin - engine.sequence().firstKey();
-      long step = bias.rank() == 0 || bias.shape(-1) == 1 ? 0 : bias.stride(-1);
+      long step = columnStep(bias);
       for (int i = 0; i < rows; i++) {
         long offset = bias.broadcastOffset(engine.batch(), head(i), query(i), column);
         add(bias, offset, step, keys, index(i, 0), keyStride);
@@ -85,18 +86,55 @@ abstract class ScoreView implements ScoreTile {
     }
   }
 
-  /** Hides what the mask hides inside the rows' intervals. */
+  /** Hides what the mask hides inside the rows' intervals, which are seen to elsewhere. */
   final void hideMasked() {
-    Mask mask = engine.call().attention().mask();
+    hide(engine.call().attention().mask());
+  }
+
+  private void hide(Mask mask) {
+    switch (mask) {
+      case Mask.Dense dense -> hide(dense.visible());
+      case Mask.Custom custom -> hide(custom.function());
+      case Mask.And and -> {
+        for (int i = 0; i < and.parts().size(); i++) {
+          hide(and.parts().get(i));
+        }
+      }
+      case Mask.None none -> {}
+      case Mask.Causal causal -> {}
+      case Mask.Window window -> {}
+      case Mask.Prefix prefix -> {}
+    }
+  }
+
+  private void hide(Tensor visible) {
+    long column = begin - engine.sequence().firstKey();
+    long step = columnStep(visible);
     for (int i = 0; i < rows; i++) {
-      int head = head(i);
-      long query = query(i);
+      long offset = visible.broadcastOffset(engine.batch(), head(i), query(i), column);
       for (int j = 0; j < keys; j++) {
-        if (!mask.visibleInside(engine.sequence(), head, query, begin + j)) {
+        if (!visible.booleanAt(offset + j * step)) {
           set(i, j, Double.NEGATIVE_INFINITY);
         }
       }
     }
+  }
+
+  private void hide(MaskFunction function) {
+    for (int i = 0; i < rows; i++) {
+      int head = head(i);
+      long query = query(i);
+      for (int j = 0; j < keys; j++) {
+        if (!function.visible(engine.sequence(), head, query, begin + j)) {
+          set(i, j, Double.NEGATIVE_INFINITY);
+        }
+      }
+    }
+  }
+
+  /** The step from a key's element to the next key's in a tensor that may have one for all keys. */
+  private static long columnStep(Tensor tensor) {
+    return tensor.rank() == 0 || tensor.shape(-1) == 1 ? 0 : tensor.stride(-1);
   }
 
   @Override
