@@ -283,16 +283,26 @@ class RowKernelsTest {
   }
 
   @Test
-  void gumbelNoiseIsWithinItsBound() {
+  void noElementArrivesBeforeItsBound() {
     int n = RowPass.BLOCK;
-    float[] noise = new float[n];
+    float[] differences = new float[n];
+    for (int i = 0; i < n; i++) {
+      differences[i] = -30f * i / n;
+    }
+    float[] bounds = new float[n];
+    float[] lanes = new float[RaceBounds.V];
     for (long first : new long[] {0, 1L << 33, 12345L * n, 77L * n, (1L << 32) - n}) {
-      for (long stream = -40; stream < 40; stream++) {
-        GumbelKeys.noise(stream << 29, first, n, new int[n], noise);
+      for (long row = -40; row < 40; row++) {
+        long stream = row << 29;
+        RaceBounds.bounds(stream, first, n, differences, 0.9f, -29, new int[n], bounds, lanes);
         for (int i = 0; i < n; i++) {
-          double expected = Math.log(-Math.log1p(-Sampling.uniform(stream << 29, first + i)));
-          if (!(Math.abs(noise[i] - expected) <= GumbelKeys.ERROR / 8)) {
-            assertThat((double) noise[i]).isCloseTo(expected, within(GumbelKeys.ERROR / 8));
+          double u = Sampling.uniform(stream, first + i);
+          double weight = Math.exp((double) differences[i] * 0.9f);
+          double bound = differences[i] < -29 ? INF : (u + u * u / 2) / weight;
+          double latest = -Math.log1p(-u) / weight * (1 + RaceBounds.ERROR / 2);
+          boolean isTight = bounds[i] >= bound * (1 - 1e-4) - 0x1p-32 / weight;
+          if (!isTight || !(bounds[i] <= latest || bound == INF)) {
+            assertThat((double) bounds[i]).as("%d of %d", i, stream).isEqualTo(bound);
           }
         }
       }
