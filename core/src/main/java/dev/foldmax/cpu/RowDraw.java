@@ -92,8 +92,8 @@ final class RowDraw {
     if (!(least <= threshold)) {
       return;
     }
-    int i = 0;
-    while (bounds[i] != least) {
+    int i = RaceBounds.findNotAbove(bounds, 0, n, least);
+    while (i < n && bounds[i] != least) {
       i++;
     }
     if (i < n) {
