@@ -161,10 +161,7 @@ final class FloatRowPass extends RowPass {
 
   @Override
   void differences(double shift, float[] into) {
-    float max = (float) shift;
-    for (int i = 0; i < n; i++) {
-      into[i] = source[from + i] - max;
-    }
+    FloatRows.subtract(source, from, into, 0, n, (float) shift, 0);
   }
 
   @Override

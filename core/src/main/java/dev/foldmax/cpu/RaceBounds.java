@@ -37,6 +37,43 @@ final class RaceBounds {
   private RaceBounds() {}
 
   /**
+   * One of the loops that make the bounds, over n elements, a multiple of the vector's length. All
+   * of them are more than C2 inlines into one method, and a vector that crosses a call costs an
+   * allocation; so they are called through this interface, at one place that sees each of them, and
+   * C2 compiles each by itself.
+   */
+  @FunctionalInterface
+  private interface Step {
+    /**
+     * Runs the loop.
+     *
+     * @param first the low half of the first index
+     * @param key the low half of the row's stream
+     * @param secondKey what the halves of {@link Sampling#bits} are keyed with in between
+     */
+    void run(
+        int first,
+        int key,
+        int secondKey,
+        float[] differences,
+        float inverse,
+        float floor,
+        int[] bits,
+        float[] bounds,
+        float[] lanes,
+        int n);
+  }
+
+  private static final Step[] STEPS = {
+    (first, key, secondKey, differences, inverse, floor, bits, x, lanes, n) ->
+        makeBits(first, key, secondKey, bits, n),
+    (first, key, secondKey, differences, inverse, floor, bits, x, lanes, n) ->
+        makeArrivals(bits, x, n),
+    (first, key, secondKey, differences, inverse, floor, bits, x, lanes, n) ->
+        divideByWeights(x, differences, n, -inverse, floor, lanes)
+  };
+
+  /**
    * The bounds of consecutive indices, of as many as there are differences, rounded up to a
    * multiple of the vector's length.
    *
@@ -60,8 +97,19 @@ final class RaceBounds {
       float[] bounds,
       float[] lanes) {
     int secondKey = (int) (stream >>> 32) + (int) (first >>> 32) * 0x9e3779b9;
-    makeBits((int) first, (int) stream, secondKey, bits, n);
-    makeBounds(bits, differences, n, -inverse, floor, bounds, lanes);
+    for (Step step : STEPS) {
+      step.run(
+          (int) first,
+          (int) stream,
+          secondKey,
+          differences,
+          inverse,
+          floor,
+          bits,
+          bounds,
+          lanes,
+          Math.ceilDiv(n, V) * V);
+    }
   }
 
   /** {@link Sampling#bits}. */
@@ -83,14 +131,19 @@ final class RaceBounds {
     return x.lanewise(VectorOperators.XOR, x.lanewise(VectorOperators.LSHR, shift));
   }
 
-  private static void makeBounds(
-      int[] bits,
-      float[] differences,
-      int n,
-      float minusInverse,
-      float floor,
-      float[] bounds,
-      float[] lanes) {
+  /**
+   * {@code u + u^2 / 2}, with u from half the bits, which are a signed number, rounded down: {@code
+   * (bits + 0.5) / 2} or less. C2 turns the loop into vectors.
+   */
+  private static void makeArrivals(int[] bits, float[] x, int n) {
+    for (int i = 0; i < n; i++) {
+      float u = ((bits[i] >>> 1) + 0.25f) * 0x1p-31f;
+      x[i] = u * (1 + 0.5f * u);
+    }
+  }
+
+  private static void divideByWeights(
+      float[] x, float[] differences, int n, float minusInverse, float floor, float[] lanes) {
     FloatVector least = FloatVector.broadcast(Species.F32, Float.POSITIVE_INFINITY);
     for (int i = 0; i < n; i += V) {
       FloatVector far = FloatVector.broadcast(Species.F32, FAR);
@@ -99,17 +152,9 @@ final class RaceBounds {
       score = score.blend(far, score.compare(VectorOperators.GT, far));
       FloatVector inverse =
           Exponential.pow2(score, Exponential.LOG2_E, Exponential.LOG2_E_LOW, LEAST);
-      // Half the bits, which are a signed number, rounded down: (bits + 0.5) / 2 or less.
-      FloatVector half =
-          (FloatVector)
-              IntVector.fromArray(Species.I32, bits, i)
-                  .lanewise(VectorOperators.LSHR, 1)
-                  .convert(VectorOperators.I2F, 0);
-      FloatVector u = half.add(0.25f).mul(0x1p-31f);
-      FloatVector one = FloatVector.broadcast(Species.F32, 1);
-      FloatVector bound = u.fma(FloatVector.broadcast(Species.F32, 0.5f), one).mul(u).mul(inverse);
+      FloatVector bound = FloatVector.fromArray(Species.F32, x, i).mul(inverse);
       bound = bound.blend(Float.POSITIVE_INFINITY, d.compare(VectorOperators.LT, floor));
-      bound.intoArray(bounds, i);
+      bound.intoArray(x, i);
       least = least.blend(bound, bound.compare(VectorOperators.LT, least));
     }
     least.intoArray(lanes, 0);
