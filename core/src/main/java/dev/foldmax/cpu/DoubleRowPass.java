@@ -5,6 +5,8 @@ import org.jspecify.annotations.Nullable;
 
 /** The operations in float64, on F64 and, where another input is F64, on any floating type. */
 final class DoubleRowPass extends RowPass {
+  private static final double[] ZEROS = new double[BLOCK];
+
   private final double[] scratch = new double[SPAN];
   private final double[] sums = new double[BLOCK];
   private final double[] lanes = new double[Species.F64.length()];
@@ -16,6 +18,10 @@ final class DoubleRowPass extends RowPass {
   private int from;
   private double[] target = scratch;
   private int to;
+
+  private final double[][] sources = new double[SLOTS][];
+  private final int[] froms = new int[SLOTS];
+  private final double[] weights = new double[SLOTS];
 
   /** Where the target has to be written, or null if it is there already. */
   private @Nullable Elements out;
@@ -69,6 +75,7 @@ final class DoubleRowPass extends RowPass {
   @Override
   void release() {
     source = scratch;
+    Arrays.fill(sources, scratch);
     target = scratch;
     out = null;
   }
@@ -129,18 +136,25 @@ final class DoubleRowPass extends RowPass {
   }
 
   @Override
-  void clearSums(int length) {
-    Arrays.fill(sums, 0, length, 0);
+  void open(int slot, Elements x, long row, long begin, int n, double weight) {
+    weights[slot] = weight;
+    long offset = x.offset(row, begin);
+    double[] array = x.doubles();
+    if (array != null) {
+      sources[slot] = array;
+      froms[slot] = x.position(offset);
+    } else {
+      sources[slot] = scratch;
+      froms[slot] = slot * BLOCK;
+      x.read(offset, scratch, slot * BLOCK, n);
+    }
   }
 
   @Override
-  void accumulate(double weight) {
-    DoubleRows.accumulate(source, from, sums, n, weight);
-  }
-
-  @Override
-  void writeSums(Elements tensor, long row, long begin, int length) {
-    tensor.write(sums, 0, tensor.offset(row, begin), length);
+  void weightedSum(int count, boolean continued, int length) {
+    n = length;
+    double[] start = continued ? sums : ZEROS;
+    DoubleRows.weightedSum(sources, froms, weights, count, start, target, to, n);
   }
 
   @Override

@@ -191,16 +191,57 @@ final class DoubleRows {
     }
   }
 
-  /** {@code y += weight * x}. */
-  static void accumulate(double[] x, int from, double[] y, int n, double weight) {
-    DoubleVector w = DoubleVector.broadcast(Species.F64, weight);
+  /**
+   * {@code y = start + sum of weight * x}, added in the order of the sources. The target may be one
+   * of them: all are read before it is written.
+   *
+   * @param x the arrays of the sources
+   * @param from where they begin
+   * @param start what the sums start from
+   */
+  static void weightedSum(
+      double[][] x,
+      int[] from,
+      double[] weights,
+      int sources,
+      double[] start,
+      double[] y,
+      int to,
+      int n) {
     int i = 0;
+    for (; i <= n - 4 * V; i += 4 * V) {
+      DoubleVector a = DoubleVector.fromArray(Species.F64, start, i);
+      DoubleVector b = DoubleVector.fromArray(Species.F64, start, i + V);
+      DoubleVector c = DoubleVector.fromArray(Species.F64, start, i + 2 * V);
+      DoubleVector d = DoubleVector.fromArray(Species.F64, start, i + 3 * V);
+      for (int k = 0; k < sources; k++) {
+        DoubleVector w = DoubleVector.broadcast(Species.F64, weights[k]);
+        double[] source = x[k];
+        int at = from[k] + i;
+        a = DoubleVector.fromArray(Species.F64, source, at).fma(w, a);
+        b = DoubleVector.fromArray(Species.F64, source, at + V).fma(w, b);
+        c = DoubleVector.fromArray(Species.F64, source, at + 2 * V).fma(w, c);
+        d = DoubleVector.fromArray(Species.F64, source, at + 3 * V).fma(w, d);
+      }
+      a.intoArray(y, to + i);
+      b.intoArray(y, to + i + V);
+      c.intoArray(y, to + i + 2 * V);
+      d.intoArray(y, to + i + 3 * V);
+    }
     for (; i <= n - V; i += V) {
-      DoubleVector sum = DoubleVector.fromArray(Species.F64, y, i);
-      DoubleVector.fromArray(Species.F64, x, from + i).fma(w, sum).intoArray(y, i);
+      DoubleVector sum = DoubleVector.fromArray(Species.F64, start, i);
+      for (int k = 0; k < sources; k++) {
+        DoubleVector w = DoubleVector.broadcast(Species.F64, weights[k]);
+        sum = DoubleVector.fromArray(Species.F64, x[k], from[k] + i).fma(w, sum);
+      }
+      sum.intoArray(y, to + i);
     }
     for (; i < n; i++) {
-      y[i] = Math.fma(x[from + i], weight, y[i]);
+      double sum = start[i];
+      for (int k = 0; k < sources; k++) {
+        sum = Math.fma(x[k][from[k] + i], weights[k], sum);
+      }
+      y[to + i] = sum;
     }
   }
 

@@ -16,12 +16,21 @@ import org.jspecify.annotations.Nullable;
  * kernel's own type without gaps.
  */
 final class Elements {
+  /** No step leads from each to the next; their places take a division for each dimension. */
+  private static final long SCATTERED = Long.MIN_VALUE;
+
   private final Tensor tensor;
   private final MemorySegment segment;
   private final DType dtype;
 
   /** The step from an element of a row to the next. */
   private final long stride;
+
+  /** The step from a row to the next, or {@link #SCATTERED}. */
+  private final long rowStep;
+
+  /** The step from an element to the next in row-major order, or {@link #SCATTERED}. */
+  private final long elementStep;
 
   /** The array behind a tensor of F32 that can be used in place, or null. */
   private final float @Nullable [] floats;
@@ -37,11 +46,31 @@ final class Elements {
     this.segment = tensor.segment();
     this.dtype = tensor.dtype();
     this.stride = tensor.rank() == 0 || tensor.shape(-1) <= 1 ? 1 : tensor.stride(-1);
+    this.rowStep = step(tensor, tensor.rank() - 1);
+    this.elementStep = step(tensor, tensor.rank());
     Object array = segment.heapBase().orElse(null);
     boolean usable = stride == 1 && segment.address() % dtype.bytes() == 0;
     this.floats = usable && dtype == DType.F32 && array instanceof float[] f ? f : null;
     this.doubles = usable && dtype == DType.F64 && array instanceof double[] d ? d : null;
     this.base = segment.address() / dtype.bytes();
+  }
+
+  /** The step between consecutive indices of the leading dimensions, or {@link #SCATTERED}. */
+  private static long step(Tensor tensor, int dimensions) {
+    long step = 0;
+    long size = 1;
+    for (int axis = dimensions - 1; axis >= 0; axis--) {
+      if (tensor.shape(axis) == 1) {
+        continue;
+      }
+      if (size == 1) {
+        step = tensor.stride(axis);
+      } else if (tensor.stride(axis) != size * step) {
+        return SCATTERED;
+      }
+      size *= tensor.shape(axis);
+    }
+    return step;
   }
 
   static Elements of(Tensor tensor) {
@@ -50,12 +79,13 @@ final class Elements {
 
   /** The offset, in elements, of an element of a row. */
   long offset(long row, long index) {
-    return Rows.offset(tensor, row) + index * stride;
+    long first = rowStep == SCATTERED ? Rows.offset(tensor, row) : row * rowStep;
+    return first + index * stride;
   }
 
   /** The offset, in elements, of an element by its number in row-major order. */
   long elementOffset(long element) {
-    return Rows.elementOffset(tensor, element);
+    return elementStep == SCATTERED ? Rows.elementOffset(tensor, element) : element * elementStep;
   }
 
   float @Nullable [] floats() {
@@ -73,7 +103,7 @@ final class Elements {
 
   /** The element at an offset. */
   double at(long offset) {
-    return tensor.at(offset);
+    return floats != null ? floats[position(offset)] : tensor.at(offset);
   }
 
   /** Copies one element into a tensor, bit for bit if the types are the same. */

@@ -5,6 +5,8 @@ import org.jspecify.annotations.Nullable;
 
 /** The operations in float32, on F32, F16 and BF16. */
 final class FloatRowPass extends RowPass {
+  private static final float[] ZEROS = new float[BLOCK];
+
   private final float[] scratch = new float[SPAN];
   private final float[] sums = new float[BLOCK];
   private final float[] lanes = new float[Species.F32.length()];
@@ -17,6 +19,10 @@ final class FloatRowPass extends RowPass {
   private int from;
   private float[] target = scratch;
   private int to;
+
+  private final float[][] sources = new float[SLOTS][];
+  private final int[] froms = new int[SLOTS];
+  private final float[] weights = new float[SLOTS];
 
   /** Where the target has to be written, or null if it is there already. */
   private @Nullable Elements out;
@@ -70,6 +76,7 @@ final class FloatRowPass extends RowPass {
   @Override
   void release() {
     source = scratch;
+    Arrays.fill(sources, scratch);
     target = scratch;
     out = null;
   }
@@ -131,26 +138,30 @@ final class FloatRowPass extends RowPass {
   }
 
   @Override
-  void clearSums(int length) {
-    Arrays.fill(sums, 0, length, 0);
+  void open(int slot, Elements x, long row, long begin, int n, double weight) {
+    weights[slot] = (float) weight;
+    long offset = x.offset(row, begin);
+    float[] array = x.floats();
+    if (array != null) {
+      sources[slot] = array;
+      froms[slot] = x.position(offset);
+    } else {
+      sources[slot] = scratch;
+      froms[slot] = slot * BLOCK;
+      x.read(offset, scratch, slot * BLOCK, n, bits);
+    }
   }
 
   @Override
-  void accumulate(double weight) {
-    FloatRows.accumulate(source, from, sums, n, (float) weight);
-  }
-
-  @Override
-  void writeSums(Elements tensor, long row, long begin, int length) {
-    tensor.write(sums, 0, tensor.offset(row, begin), length, bits);
+  void weightedSum(int count, boolean continued, int length) {
+    n = length;
+    float[] start = continued ? sums : ZEROS;
+    FloatRows.weightedSum(sources, froms, weights, count, start, target, to, n);
   }
 
   @Override
   void differences(double shift, float[] into) {
-    float max = (float) shift;
-    for (int i = 0; i < n; i++) {
-      into[i] = source[from + i] - max;
-    }
+    FloatRows.subtract(source, from, into, 0, n, (float) shift, 0);
   }
 
   @Override

@@ -197,16 +197,57 @@ final class FloatRows {
     }
   }
 
-  /** {@code y += weight * x}. */
-  static void accumulate(float[] x, int from, float[] y, int n, float weight) {
-    FloatVector w = FloatVector.broadcast(Species.F32, weight);
+  /**
+   * {@code y = start + sum of weight * x}, added in the order of the sources. The target may be one
+   * of them: all are read before it is written.
+   *
+   * @param x the arrays of the sources
+   * @param from where they begin
+   * @param start what the sums start from
+   */
+  static void weightedSum(
+      float[][] x,
+      int[] from,
+      float[] weights,
+      int sources,
+      float[] start,
+      float[] y,
+      int to,
+      int n) {
     int i = 0;
+    for (; i <= n - 4 * V; i += 4 * V) {
+      FloatVector a = FloatVector.fromArray(Species.F32, start, i);
+      FloatVector b = FloatVector.fromArray(Species.F32, start, i + V);
+      FloatVector c = FloatVector.fromArray(Species.F32, start, i + 2 * V);
+      FloatVector d = FloatVector.fromArray(Species.F32, start, i + 3 * V);
+      for (int k = 0; k < sources; k++) {
+        FloatVector w = FloatVector.broadcast(Species.F32, weights[k]);
+        float[] source = x[k];
+        int at = from[k] + i;
+        a = FloatVector.fromArray(Species.F32, source, at).fma(w, a);
+        b = FloatVector.fromArray(Species.F32, source, at + V).fma(w, b);
+        c = FloatVector.fromArray(Species.F32, source, at + 2 * V).fma(w, c);
+        d = FloatVector.fromArray(Species.F32, source, at + 3 * V).fma(w, d);
+      }
+      a.intoArray(y, to + i);
+      b.intoArray(y, to + i + V);
+      c.intoArray(y, to + i + 2 * V);
+      d.intoArray(y, to + i + 3 * V);
+    }
     for (; i <= n - V; i += V) {
-      FloatVector sum = FloatVector.fromArray(Species.F32, y, i);
-      FloatVector.fromArray(Species.F32, x, from + i).fma(w, sum).intoArray(y, i);
+      FloatVector sum = FloatVector.fromArray(Species.F32, start, i);
+      for (int k = 0; k < sources; k++) {
+        FloatVector w = FloatVector.broadcast(Species.F32, weights[k]);
+        sum = FloatVector.fromArray(Species.F32, x[k], from[k] + i).fma(w, sum);
+      }
+      sum.intoArray(y, to + i);
     }
     for (; i < n; i++) {
-      y[i] = Math.fma(x[from + i], weight, y[i]);
+      float sum = start[i];
+      for (int k = 0; k < sources; k++) {
+        sum = Math.fma(x[k][from[k] + i], weights[k], sum);
+      }
+      y[to + i] = sum;
     }
   }
 

@@ -4,10 +4,10 @@ import dev.foldmax.Sampling;
 import java.util.Arrays;
 
 /**
- * A worker's draw from a row, by the largest key (see {@link Sampling}). The keys of whole blocks
- * are computed in float32; those that come within the rounding error of the largest so far are
- * computed again in float64, as the definition says, and only these decide. So the winner depends
- * neither on the order in which elements come nor on how the row is cut.
+ * A worker's draw from a row, by the largest key (see {@link Sampling}). Float32 bounds tell which
+ * elements may still win; only their keys are computed, in float64, as the definition says, and
+ * these decide. So the winner depends neither on the order in which elements come nor on how the
+ * row is cut.
  */
 final class RowDraw {
   /** No winner. */
@@ -16,10 +16,10 @@ final class RowDraw {
   /** Outside 2^-EXTREME to 2^EXTREME a temperature is left to float64. */
   private static final int EXTREME = 60;
 
-  private final float[] differences = new float[RowPass.BLOCK + GumbelKeys.V];
+  private final float[] differences = new float[RowPass.BLOCK + RaceBounds.V];
   private final int[] bits = new int[RowPass.BLOCK];
-  private final float[] noise = new float[RowPass.BLOCK];
-  private final float[] keys = new float[GumbelKeys.V];
+  private final float[] bounds = new float[RowPass.BLOCK];
+  private final float[] lanes = new float[RaceBounds.V];
 
   private double temperature;
   private double max;
@@ -29,6 +29,10 @@ final class RowDraw {
   private long cutIndex;
   private double best;
   private long winner;
+
+  /** Bounds above this one cannot win; NaN where float32 says nothing. */
+  private float threshold;
+
   private boolean hasNaN;
 
   /**
@@ -44,8 +48,7 @@ final class RowDraw {
     stream = Sampling.stream(sampling.seed(), row);
     cutValue = Double.NEGATIVE_INFINITY;
     cutIndex = Long.MAX_VALUE;
-    best = Double.NEGATIVE_INFINITY;
-    winner = NONE;
+    setBest(Double.NEGATIVE_INFINITY, NONE);
     hasNaN = false;
   }
 
@@ -66,20 +69,36 @@ final class RowDraw {
   private void addSource(RowPass pass, long first) {
     int n = pass.length();
     pass.differences(max, differences);
-    Arrays.fill(differences, n, n + GumbelKeys.V, Float.NEGATIVE_INFINITY);
-    GumbelKeys.noise(stream, first, n, bits, noise);
+    Arrays.fill(differences, n, n + RaceBounds.V, Float.NEGATIVE_INFINITY);
     float inverse = (float) (1 / temperature);
-    float floor = floor();
+    RaceBounds.bounds(stream, first, n, differences, inverse, floor(), bits, bounds, lanes);
+    offerLeast(pass, first, n);
     int i = 0;
-    while ((i = GumbelKeys.findAbove(differences, noise, i, n, inverse, floor, threshold(), keys))
-        < n) {
-      int end = Math.min(n, i + GumbelKeys.V);
-      float threshold = threshold();
-      for (int lane = 0; i < end; i++, lane++) {
-        if (!(keys[lane] <= threshold)) {
+    while ((i = RaceBounds.findNotAbove(bounds, i, n, threshold)) < n) {
+      for (int end = Math.min(n, i + RaceBounds.V); i < end; i++) {
+        if (!(bounds[i] > threshold)) {
           offer(pass.element(i), first + i);
         }
       }
+    }
+  }
+
+  /** Offers the element with the least bound first, which leaves hardly another to be offered. */
+  private void offerLeast(RowPass pass, long first, int n) {
+    float least = lanes[0];
+    for (float bound : lanes) {
+      least = Math.min(least, bound);
+    }
+    if (!(least <= threshold)) {
+      return;
+    }
+    int i = RaceBounds.findNotAbove(bounds, 0, n, least);
+    while (i < n && bounds[i] != least) {
+      i++;
+    }
+    if (i < n) {
+      offer(pass.element(i), first + i);
+      bounds[i] = Float.POSITIVE_INFINITY;
     }
   }
 
@@ -91,11 +110,14 @@ final class RowDraw {
         : (float) (floor - Math.abs(floor) * 1e-6);
   }
 
-  /** Keys in float32 up to this one cannot win; NaN where float32 says nothing. */
-  private float threshold() {
-    return Math.abs(Math.getExponent(temperature)) > EXTREME
-        ? Float.NaN
-        : (float) (best - GumbelKeys.ERROR);
+  /** Sets the largest key so far, and the bound above which none is larger. */
+  private void setBest(double key, long index) {
+    best = key;
+    winner = index;
+    threshold =
+        Math.abs(Math.getExponent(temperature)) > EXTREME
+            ? Float.NaN
+            : (float) (Math.min(RaceBounds.LATEST, Math.exp(-best)) * (1 + RaceBounds.ERROR));
   }
 
   /** Offers an element. */
@@ -115,8 +137,7 @@ final class RowDraw {
 
   private void offerKey(double key, long index) {
     if (key > best || (key == best && index < winner)) {
-      best = key;
-      winner = index;
+      setBest(key, index);
     }
   }
 
@@ -128,8 +149,7 @@ final class RowDraw {
     stream = other.stream;
     cutValue = other.cutValue;
     cutIndex = other.cutIndex;
-    best = Double.NEGATIVE_INFINITY;
-    winner = NONE;
+    setBest(Double.NEGATIVE_INFINITY, NONE);
     hasNaN = false;
   }
 

@@ -10,6 +10,8 @@ final class RowMerge {
   private static final int SEVERAL = -2;
   private static final int NONE = -1;
 
+  private static final double LEAST = Exponential.least(Exponential.LOG2_E_DOUBLE);
+
   private final Elements[] outputs;
   private final Elements[] lses;
   private final Elements out;
@@ -40,26 +42,42 @@ final class RowMerge {
       return;
     }
     double sum = 0;
+    int present = 0;
+    int[] numbers = pass.numbers(lses.length);
     for (int i = 0; i < lses.length; i++) {
       if (weights[i] != Double.NEGATIVE_INFINITY) {
-        weights[i] = Math.exp(weights[i] - max);
-        sum += weights[i];
+        double weight = exp(weights[i] - max);
+        sum += weight;
+        weights[present] = weight;
+        numbers[present++] = i;
       }
     }
     for (long begin = 0; begin < n; begin += RowPass.BLOCK) {
       int length = (int) Math.min(RowPass.BLOCK, n - begin);
-      pass.clearSums(length);
-      for (int i = 0; i < outputs.length; i++) {
-        if (weights[i] != Double.NEGATIVE_INFINITY) {
-          pass.open(outputs[i], row, begin, length);
-          pass.accumulate(weights[i] / sum);
+      int done = 0;
+      do {
+        int sources = Math.min(RowPass.SLOTS, present - done);
+        for (int slot = 0; slot < sources; slot++) {
+          Elements output = outputs[numbers[done + slot]];
+          pass.open(slot, output, row, begin, length, weights[done + slot] / sum);
         }
-      }
-      pass.writeSums(out, row, begin, length);
+        if (done + sources == present) {
+          pass.aim(out, row, begin);
+        } else {
+          pass.aimAtScratch();
+        }
+        pass.weightedSum(sources, done > 0, length);
+        done += sources;
+      } while (done < present);
+      pass.flush();
     }
     if (lse != null) {
       lse.setAt(Rows.elementOffset(lse, row), max + Math.log(sum));
     }
+  }
+
+  private static double exp(double x) {
+    return Exponential.pow2(x, Exponential.LOG2_E_DOUBLE, Exponential.LOG2_E_DOUBLE_LOW, LEAST);
   }
 
   /** The merge of one partial with nothing keeps its bits. */

@@ -17,12 +17,16 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   /** Elements of a task: the smallest piece of work that is worth handing to a thread. */
   static final int SPAN = 8 * BLOCK;
 
+  /** Runs that are summed up together; scratch memory holds a block of each. */
+  static final int SLOTS = SPAN / BLOCK;
+
   private final RowState span = new RowState();
   private final RowState row = new RowState();
   private final Selection selection = new Selection();
   private final RowDraw draw = new RowDraw();
   private final Nucleus nucleus = new Nucleus();
   private double[] weights = new double[16];
+  private int[] numbers = new int[16];
 
   /**
    * Makes a run of a row the source of the operations.
@@ -79,14 +83,20 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   /** The number of elements that {@link #findAbove} looks at together. */
   abstract int lanes();
 
-  /** Sums = 0, at most {@link #BLOCK} of them. */
-  abstract void clearSums(int n);
+  /**
+   * Makes a run of a row, with a weight, one of the sources of {@link #weightedSum}.
+   *
+   * @param slot its number, below {@link #SLOTS}
+   * @param n at most {@link #BLOCK}
+   */
+  abstract void open(int slot, Elements x, long row, long begin, int n, double weight);
 
-  /** Sums += weight * source. */
-  abstract void accumulate(double weight);
-
-  /** Writes the sums to a run of a row. */
-  abstract void writeSums(Elements out, long row, long begin, int n);
+  /**
+   * Target = the weighted sum of the first sources, added one by one.
+   *
+   * @param continued whether to start from what {@link #aimAtScratch scratch memory} holds, not 0
+   */
+  abstract void weightedSum(int sources, boolean continued, int n);
 
   /** Into[i] = source - shift, rounded to float32. */
   abstract void differences(double shift, float[] into);
@@ -115,6 +125,14 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
       weights = new double[2 * n];
     }
     return weights;
+  }
+
+  /** Room for n numbers. */
+  int[] numbers(int n) {
+    if (numbers.length < n) {
+      numbers = new int[2 * n];
+    }
+    return numbers;
   }
 
   /**

@@ -22,6 +22,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
 
@@ -282,16 +283,26 @@ class RowKernelsTest {
   }
 
   @Test
-  void gumbelNoiseIsWithinItsBound() {
+  void noElementArrivesBeforeItsBound() {
     int n = RowPass.BLOCK;
-    float[] noise = new float[n];
+    float[] differences = new float[n];
+    for (int i = 0; i < n; i++) {
+      differences[i] = -30f * i / n;
+    }
+    float[] bounds = new float[n];
+    float[] lanes = new float[RaceBounds.V];
     for (long first : new long[] {0, 1L << 33, 12345L * n, 77L * n, (1L << 32) - n}) {
-      for (long stream = -40; stream < 40; stream++) {
-        GumbelKeys.noise(stream << 29, first, n, new int[n], noise);
+      for (long row = -40; row < 40; row++) {
+        long stream = row << 29;
+        RaceBounds.bounds(stream, first, n, differences, 0.9f, -29, new int[n], bounds, lanes);
         for (int i = 0; i < n; i++) {
-          double expected = Math.log(-Math.log1p(-Sampling.uniform(stream << 29, first + i)));
-          if (!(Math.abs(noise[i] - expected) <= GumbelKeys.ERROR / 8)) {
-            assertThat((double) noise[i]).isCloseTo(expected, within(GumbelKeys.ERROR / 8));
+          double u = Sampling.uniform(stream, first + i);
+          double weight = Math.exp((double) differences[i] * 0.9f);
+          double bound = differences[i] < -29 ? INF : (u + u * u / 2) / weight;
+          double latest = -Math.log1p(-u) / weight * (1 + RaceBounds.ERROR / 2);
+          boolean isTight = bounds[i] >= bound * (1 - 1e-4) - 0x1p-32 / weight;
+          if (!isTight || !(bounds[i] <= latest || bound == INF)) {
+            assertThat((double) bounds[i]).as("%d of %d", i, stream).isEqualTo(bound);
           }
         }
       }
@@ -314,18 +325,18 @@ class RowKernelsTest {
   }
 
   @ParameterizedTest
-  @EnumSource(names = {"F64", "F32", "F16", "BF16"})
-  void mergesAsTheReference(DType dtype) {
+  @CsvSource({"F64, 3", "F32, 3", "F16, 3", "BF16, 3", "F64, 19", "F32, 19", "BF16, 19"})
+  void mergesAsTheReference(DType dtype, int count) {
     for (int dim : new int[] {0, 1, 17, 64, 5000}) {
       List<Tensor> outputs = new ArrayList<>();
       List<Tensor> lses = new ArrayList<>();
       DType wide = dtype == DType.F64 ? DType.F64 : DType.F32;
-      for (int i = 0; i < 3; i++) {
+      for (int i = 0; i < count; i++) {
         outputs.add(random(dtype, i, 6, dim));
         lses.add(random(wide, i + 9, 6));
       }
       // Row 0: nothing lives; row 1: one partial; row 2: a NaN; row 3: garbage beside -inf.
-      for (int i = 0; i < 3; i++) {
+      for (int i = 0; i < count; i++) {
         lses.get(i).set(-INF, 0);
         lses.get(i).set(i == 1 ? -3 : -INF, 1);
       }
