@@ -1,5 +1,6 @@
 package dev.foldmax;
 
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -80,6 +81,7 @@ public final class Attention {
 
   /** The mask, in place of the one so far; see {@link Mask#and} to combine. */
   public Attention mask(Mask newMask) {
+    Objects.requireNonNull(newMask, "mask");
     Attention copy = new Attention(this);
     copy.mask = newMask;
     return copy;
@@ -166,6 +168,7 @@ public final class Attention {
 
   /** When to rescale; without it each backend uses the dialect that is fastest there. */
   public Attention rescale(Rescale dialect) {
+    Objects.requireNonNull(dialect, "rescale");
     Attention copy = new Attention(this);
     copy.rescale = dialect;
     return copy;
@@ -196,6 +199,7 @@ public final class Attention {
 
   /** Which family of kernels serves this; see {@link Phase}. */
   public Attention phase(Phase newPhase) {
+    Objects.requireNonNull(newPhase, "phase");
     Attention copy = new Attention(this);
     copy.phase = newPhase;
     return copy;

@@ -27,7 +27,8 @@ import org.jspecify.annotations.Nullable;
  * {@link java.util.concurrent.CancellationException}, leaving the interrupt flag set and the output
  * unspecified. Wrong arguments are {@link IllegalArgumentException}s that name the argument, its
  * shape and what was expected, thrown before anything is written. A verb after {@link #close} is an
- * {@link IllegalStateException}.
+ * {@link IllegalStateException}, as is one from inside a mask or score function that the same
+ * backend is calling. What such a function throws, the verb throws.
  */
 public interface Backend extends AutoCloseable {
   /**

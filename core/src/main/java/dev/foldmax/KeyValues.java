@@ -375,7 +375,7 @@ public final class KeyValues {
       }
       case Layout.Ragged ragged -> checkOffsets("offsets", ragged.offsets(), keys.shape(2));
       case Layout.Paged paged -> {
-        checkLengths(paged.lengths(), Math.multiplyExact(paged.table().shape(1), keys.shape(2)));
+        checkLengths(paged.lengths(), saturatedProduct(paged.table().shape(1), keys.shape(2)));
         for (long b = 0; b < batch(); b++) {
           for (long p = 0; p < endKey(b); p += keys.shape(2)) {
             long page = block(b, p);
@@ -408,6 +408,10 @@ public final class KeyValues {
         }
       }
     }
+  }
+
+  private static long saturatedProduct(long a, long b) {
+    return a == 0 || b <= Long.MAX_VALUE / a ? a * b : Long.MAX_VALUE;
   }
 
   private void checkLengths(Tensor lengths, long most) {

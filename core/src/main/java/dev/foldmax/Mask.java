@@ -2,6 +2,7 @@ package dev.foldmax;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 
 /**
  * Which keys a query may attend to. Masks are immutable values; {@link #and} combines them.
@@ -227,6 +228,10 @@ public sealed interface Mask {
 
   /** See {@link Mask#of(MaskFunction)}. */
   record Custom(MaskFunction function) implements Mask {
+    public Custom {
+      Objects.requireNonNull(function, "function");
+    }
+
     @Override
     public boolean isInterval() {
       return false;

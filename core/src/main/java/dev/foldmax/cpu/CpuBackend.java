@@ -53,6 +53,8 @@ public final class CpuBackend implements Backend {
   public void softmax(Tensor x, Tensor out) {
     checkOpen();
     Rows.checkMap(x, out);
+    checkShared("x", x);
+    checkShared("out", out);
     rows.softmax(x, out);
   }
 
@@ -60,6 +62,8 @@ public final class CpuBackend implements Backend {
   public void logSoftmax(Tensor x, Tensor out) {
     checkOpen();
     Rows.checkMap(x, out);
+    checkShared("x", x);
+    checkShared("out", out);
     rows.logSoftmax(x, out);
   }
 
@@ -67,6 +71,8 @@ public final class CpuBackend implements Backend {
   public void logSumExp(Tensor x, Tensor out) {
     checkOpen();
     Rows.checkReduction(x, out);
+    checkShared("x", x);
+    checkShared("out", out);
     rows.logSumExp(x, out);
   }
 
@@ -74,6 +80,10 @@ public final class CpuBackend implements Backend {
   public void topK(Tensor x, Tensor values, Tensor indices, @Nullable Tensor probabilities) {
     checkOpen();
     Rows.checkTopK(x, values, indices, probabilities);
+    checkShared("x", x);
+    checkShared("values", values);
+    checkShared("indices", indices);
+    checkShared("probabilities", probabilities);
     rows.topK(x, values, indices, probabilities);
   }
 
@@ -81,6 +91,8 @@ public final class CpuBackend implements Backend {
   public void sample(Tensor logits, Sampling sampling, Tensor indices) {
     checkOpen();
     Rows.checkSample(logits, indices);
+    checkShared("logits", logits);
+    checkShared("indices", indices);
     rows.sample(logits, sampling, indices);
   }
 
@@ -88,7 +100,19 @@ public final class CpuBackend implements Backend {
   public void attend(
       Tensor q, KeyValues keyValues, Attention definition, Tensor out, @Nullable Tensor lse) {
     checkOpen();
-    attention.attend(AttentionCall.of(q, keyValues, definition, out, lse));
+    AttentionCall call = AttentionCall.of(q, keyValues, definition, out, lse);
+    checkScale(call);
+    checkShared("q", q);
+    checkShared("keys", keyValues.keys());
+    checkShared("values", keyValues.values());
+    checkShared("keyScales", keyValues.keyScales());
+    checkShared("valueScales", keyValues.valueScales());
+    checkShared("bias", definition.bias());
+    checkShared("alibi", definition.alibiSlopes());
+    checkShared("sinks", definition.sinks());
+    checkShared("out", out);
+    checkShared("lse", lse);
+    attention.attend(call);
   }
 
   @Override
@@ -101,6 +125,10 @@ public final class CpuBackend implements Backend {
   public void merge(List<Tensor> outputs, List<Tensor> lses, Tensor out, @Nullable Tensor lse) {
     checkOpen();
     Rows.checkMerge(outputs, lses, out, lse);
+    outputs.forEach(output -> checkShared("outputs", output));
+    lses.forEach(part -> checkShared("lses", part));
+    checkShared("out", out);
+    checkShared("lse", lse);
     rows.merge(outputs, lses, out, lse);
   }
 
@@ -110,8 +138,34 @@ public final class CpuBackend implements Backend {
   }
 
   private void checkOpen() {
+    workers.checkNotInside();
     if (workers.isClosed()) {
       throw new IllegalStateException("the backend is closed");
+    }
+  }
+
+  /** A thread that is nobody's, to ask whether memory is open to more than the calling thread. */
+  private static final Thread ANOTHER = Thread.ofPlatform().unstarted(() -> {});
+
+  private void checkShared(String name, @Nullable Tensor tensor) {
+    if (tensor != null && workers.parallelism() > 1 && !tensor.segment().isAccessibleBy(ANOTHER)) {
+      throw new IllegalArgumentException(
+          name
+              + ": "
+              + tensor
+              + " lies in a confined arena, which only the calling thread may use; take a shared or"
+              + " automatic arena, or Backend.cpu(1)");
+    }
+  }
+
+  /** In float32, the scale has to be a float32 number too. */
+  private static void checkScale(AttentionCall call) {
+    float scale = (float) call.scale();
+    if (!call.isFloat64() && (Float.isInfinite(scale) || (scale == 0 && call.scale() != 0))) {
+      throw new IllegalArgumentException(
+          "scale: "
+              + call.scale()
+              + " is beyond float32, in which inputs other than F64 are computed");
     }
   }
 }

@@ -314,7 +314,7 @@ final class FloatDecode extends TileEngine {
 
   private void softCap() {
     if (call().attention().softCap() > 0) {
-      FloatScores.softCap(scores, rows() * TILE, (float) call().attention().softCap());
+      FloatScores.softCap(scores, rows() * TILE, FloatScores.capOf(call().attention()));
     }
   }
 

@@ -280,7 +280,7 @@ final class FloatPrefill extends TileEngine {
 
   private void softCap() {
     if (call().attention().softCap() > 0) {
-      FloatScores.softCap(scores, keyCount * W, (float) call().attention().softCap());
+      FloatScores.softCap(scores, keyCount * W, FloatScores.capOf(call().attention()));
     }
   }
 

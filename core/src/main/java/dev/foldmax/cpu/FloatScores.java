@@ -1,5 +1,6 @@
 package dev.foldmax.cpu;
 
+import dev.foldmax.Attention;
 import dev.foldmax.Tensor;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorSpecies;
@@ -55,6 +56,13 @@ final class FloatScores extends ScoreView {
     for (int i = 0; i < n; i += F.length()) {
       FloatVector.fromArray(F, s, i).mul(scale).intoArray(s, i);
     }
+  }
+
+  /**
+   * The soft cap as a normal float32: beyond either end it makes no difference to float32 scores.
+   */
+  static float capOf(Attention attention) {
+    return (float) Math.clamp(attention.softCap(), Float.MIN_NORMAL, Float.MAX_VALUE);
   }
 
   /** s = cap * tanh(s / cap); n a multiple of vectors. */

@@ -2,7 +2,6 @@ package dev.foldmax.cpu;
 
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.Executor;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
@@ -28,6 +27,11 @@ final class Workers implements AutoCloseable {
   /** How long an idle helper spins before it parks: longer than a task, shorter than a wink. */
   private static final long SPIN_NANOS = 50_000;
 
+  private static final int MOST_THREADS = 1 << 14;
+
+  /** Whose task the current thread is running, if any. */
+  private static final ThreadLocal<@Nullable Workers> RUNNING = new ThreadLocal<>();
+
   private final int parallelism;
   private final @Nullable Executor executor;
   private final Thread[] threads;
@@ -36,8 +40,9 @@ final class Workers implements AutoCloseable {
   private volatile boolean closed;
 
   private Workers(int parallelism, @Nullable Executor executor) {
-    if (parallelism < 1) {
-      throw new IllegalArgumentException("threads: must be at least 1, got " + parallelism);
+    if (parallelism < 1 || parallelism > MOST_THREADS) {
+      throw new IllegalArgumentException(
+          "threads: must be at least 1 and at most " + MOST_THREADS + ", got " + parallelism);
     }
     this.parallelism = parallelism;
     this.executor = executor;
@@ -79,7 +84,7 @@ final class Workers implements AutoCloseable {
       if (Thread.currentThread().isInterrupted()) { // the helpers might leave it no task to stop at
         throw new CancellationException("interrupted");
       }
-      Job job = new Job(tasks, task);
+      Job job = new Job(this, tasks, task);
       int helpers = (int) Math.min(parallelism - 1L, tasks - 1);
       if (helpers > 0) {
         enlist(job, helpers);
@@ -103,8 +108,8 @@ final class Workers implements AutoCloseable {
       int worker = i;
       try {
         executor.execute(() -> job.join(worker));
-      } catch (RejectedExecutionException e) {
-        return; // fewer helpers: the calling thread does their share
+      } catch (RuntimeException | OutOfMemoryError e) {
+        return; // rejected, or no thread to be had: the calling thread does the helpers' share
       }
     }
   }
@@ -127,9 +132,21 @@ final class Workers implements AutoCloseable {
     }
   }
 
+  /**
+   * Refuses a call from inside a task, as from a user's mask or score function: it would wait for
+   * itself, or work in the scratch of the task that it interrupts.
+   */
+  void checkNotInside() {
+    if (RUNNING.get() == this) {
+      throw new IllegalStateException(
+          "a mask or score function must not call the backend that calls it");
+    }
+  }
+
   /** Ends the helpers once the call under way is done. */
   @Override
   public void close() {
+    checkNotInside();
     synchronized (turn) {
       closed = true;
       for (Thread thread : threads) {
@@ -144,8 +161,12 @@ final class Workers implements AutoCloseable {
 
   /** One call's tasks. */
   private static final class Job {
+    private final Workers workers;
     private final long tasks;
-    private final Task task;
+
+    /** Null once the call is over: a helper that comes late must not keep its tensors alive. */
+    private volatile @Nullable Task task;
+
     private final AtomicLong next = new AtomicLong();
 
     /** Helpers inside {@link #join}; negative once the caller has seen that there are none left. */
@@ -153,7 +174,8 @@ final class Workers implements AutoCloseable {
 
     private volatile @Nullable Throwable failure;
 
-    Job(long tasks, Task task) {
+    Job(Workers workers, long tasks, Task task) {
+      this.workers = workers;
       this.tasks = tasks;
       this.task = task;
     }
@@ -172,9 +194,22 @@ final class Workers implements AutoCloseable {
     }
 
     void work(int worker, boolean isCaller) {
-      long index;
-      while ((index = next.getAndIncrement()) < tasks) {
-        if (failure != null) {
+      Task body = task;
+      if (body == null) {
+        return;
+      }
+      RUNNING.set(workers);
+      try {
+        work(body, worker, isCaller);
+      } finally {
+        RUNNING.remove();
+      }
+    }
+
+    private void work(Task body, int worker, boolean isCaller) {
+      while (failure == null) {
+        long index = next.getAndIncrement();
+        if (index >= tasks) {
           return;
         }
         if (isCaller && Thread.currentThread().isInterrupted()) {
@@ -182,10 +217,9 @@ final class Workers implements AutoCloseable {
           return;
         }
         try {
-          task.run(index, worker);
+          body.run(index, worker);
         } catch (Throwable e) {
           failure = e;
-          return;
         }
       }
     }
@@ -194,16 +228,20 @@ final class Workers implements AutoCloseable {
       while (!inside.compareAndSet(0, Long.MIN_VALUE)) {
         Thread.onSpinWait();
       }
+      task = null;
     }
 
     void rethrow() {
       Throwable thrown = failure;
-      if (thrown instanceof RuntimeException e) {
-        throw e;
+      if (thrown != null) {
+        Job.<RuntimeException>throwAsIs(thrown);
       }
-      if (thrown instanceof Error e) {
-        throw e;
-      }
+    }
+
+    /** Also what is checked, which a user's function in another language may have thrown. */
+    @SuppressWarnings("unchecked")
+    private static <E extends Throwable> void throwAsIs(Throwable thrown) throws E {
+      throw (E) thrown;
     }
   }
 }

@@ -49,7 +49,11 @@ public final class AttentionCall {
     this.valueDim = toInt("Dv", keyValues.values().shape(3));
     if (keyHeads == 0 ? queryHeads != 0 : queryHeads % keyHeads != 0) {
       throw new IllegalArgumentException(
-          "q: the number of heads must be a multiple of the keys', got q "
+          "q: the number of heads, "
+              + queryHeads
+              + ", must be a multiple of the keys', "
+              + keyHeads
+              + ", got q "
               + q
               + " and "
               + keyValues);
@@ -57,9 +61,14 @@ public final class AttentionCall {
     this.sequences = sequences(q);
     if (out != null) {
       checkOutput("out", q, out, valueDim);
+      checkApart("out", out, q);
     }
     if (lse != null) {
       checkLse(q, lse);
+      checkApart("lse", lse, q);
+    }
+    if (out != null && lse != null) {
+      Rows.checkApart("lse", lse, "out", out);
     }
     this.out = out == null ? null : toRank(out, 4);
     this.lse = lse == null ? null : toRank(lse, 3);
@@ -107,7 +116,10 @@ public final class AttentionCall {
               + " sequences as in the keys, got q "
               + q
               + " and "
-              + keyValues);
+              + keyValues
+              + (keyValues.layout().equals("ragged")
+                  ? "; packed queries need KeyValues.queryOffsets"
+                  : ""));
     }
   }
 
@@ -154,6 +166,12 @@ public final class AttentionCall {
               + out);
     }
     Rows.checkWritable(name, out);
+  }
+
+  private void checkApart(String name, Tensor output, Tensor queries) {
+    Rows.checkApart(name, output, "q", queries);
+    Rows.checkApart(name, output, "keys", keyValues.keys());
+    Rows.checkApart(name, output, "values", keyValues.values());
   }
 
   private static void checkLse(Tensor q, Tensor lse) {
@@ -217,6 +235,9 @@ public final class AttentionCall {
    * in length, at least that of the longest.
    */
   private void checkBroadcast(String name, Tensor tensor) {
+    if (batch == 0) {
+      return; // nothing is read, and nothing says how long a sequence would be
+    }
     long mostQueries = 0;
     long mostKeys = 0;
     for (Sequence sequence : sequences) {

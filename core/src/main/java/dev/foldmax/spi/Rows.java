@@ -2,6 +2,7 @@ package dev.foldmax.spi;
 
 import dev.foldmax.DType;
 import dev.foldmax.Tensor;
+import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -52,6 +53,9 @@ public final class Rows {
           "out: expected a floating tensor of the shape of x " + x + ", got " + out);
     }
     checkWritable("out", out);
+    if (!isSameView(x, out)) {
+      checkApart("out", out, "x", x);
+    }
   }
 
   /** Checks the arguments of logSumExp. */
@@ -65,6 +69,7 @@ public final class Rows {
               + out);
     }
     checkWritable("out", out);
+    checkApart("out", out, "x", x);
   }
 
   /** Checks the arguments of sample. */
@@ -79,6 +84,7 @@ public final class Rows {
     }
     checkIndexRange(logits, indices);
     checkWritable("indices", indices);
+    checkApart("indices", indices, "logits", logits);
   }
 
   /** Checks the arguments of topK. */
@@ -94,7 +100,9 @@ public final class Rows {
       throw new IllegalArgumentException(
           "values: expected a floating tensor of the shape of x "
               + x
-              + " with k, at most x's, in place of the last dimension, got "
+              + " with k, at most "
+              + x.shape(-1)
+              + ", in place of the last dimension, got "
               + values);
     }
     if (!indices.dtype().isIndex() || !indices.hasShapeOf(values)) {
@@ -104,6 +112,9 @@ public final class Rows {
     checkIndexRange(x, indices);
     checkWritable("values", values);
     checkWritable("indices", indices);
+    checkApart("values", values, "x", x);
+    checkApart("indices", indices, "x", x);
+    checkApart("indices", indices, "values", values);
     if (probabilities != null) {
       if (!probabilities.dtype().isFloating() || !probabilities.hasShapeOf(values)) {
         throw new IllegalArgumentException(
@@ -113,6 +124,8 @@ public final class Rows {
                 + probabilities);
       }
       checkWritable("probabilities", probabilities);
+      checkApart("probabilities", probabilities, "x", x);
+      checkApart("probabilities", probabilities, "values", values);
     }
   }
 
@@ -179,6 +192,36 @@ public final class Rows {
                 + " (stride 0) and cannot be written");
       }
     }
+  }
+
+  /**
+   * Checks that an output does not share memory with an input. Only tensors without gaps are looked
+   * at: views that interleave may have a range in common and no element.
+   */
+  public static void checkApart(String outName, Tensor out, String inName, Tensor in) {
+    if (out.elements() == 0 || in.elements() == 0 || !out.isContiguous() || !in.isContiguous()) {
+      return;
+    }
+    if (memory(out).asOverlappingSlice(memory(in)).isPresent()) {
+      throw new IllegalArgumentException(
+          outName + ": " + out + " shares memory with " + inName + " " + in);
+    }
+  }
+
+  private static MemorySegment memory(Tensor tensor) {
+    return tensor.segment().asSlice(0, tensor.elements() * tensor.dtype().bytes());
+  }
+
+  private static boolean isSameView(Tensor a, Tensor b) {
+    if (a.dtype() != b.dtype() || !a.hasShapeOf(b)) {
+      return false;
+    }
+    for (int axis = 0; axis < a.rank(); axis++) {
+      if (a.stride(axis) != b.stride(axis)) {
+        return false;
+      }
+    }
+    return a.segment().address() == b.segment().address();
   }
 
   private static void checkInput(String name, Tensor x) {
