@@ -40,9 +40,12 @@ final class Workers implements AutoCloseable {
   private volatile boolean closed;
 
   private Workers(int parallelism, @Nullable Executor executor) {
-    if (parallelism < 1 || parallelism > MOST_THREADS) {
+    if (parallelism < 1) {
+      throw new IllegalArgumentException("threads: must be at least 1, got " + parallelism);
+    }
+    if (parallelism > MOST_THREADS) {
       throw new IllegalArgumentException(
-          "threads: must be at least 1 and at most " + MOST_THREADS + ", got " + parallelism);
+          "threads: must be at most " + MOST_THREADS + ", got " + parallelism);
     }
     this.parallelism = parallelism;
     this.executor = executor;
