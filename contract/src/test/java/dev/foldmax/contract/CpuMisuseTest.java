@@ -34,6 +34,7 @@ class CpuMisuseTest {
 
   @ParameterizedTest
   @ValueSource(ints = {1, 3})
+  @SuppressWarnings("try") // closing where it must not be is what is tested
   void aMaskMayNotCallTheBackendThatCallsIt(int threads) {
     Tensor q = random(1, 1, 4, 40, 16);
     try (Backend backend = Backend.cpu(threads)) {
