@@ -77,7 +77,8 @@ class CpuMisuseTest {
     Mask mask =
         Mask.of(
             (sequence, head, query, key) -> {
-              throw CpuMisuseTest.<RuntimeException>asUnchecked(new IOException("no such key"));
+              CpuMisuseTest.<RuntimeException>throwAsIs(new IOException("no such key"));
+              return true;
             });
     for (int threads : new int[] {1, 2}) {
       try (Backend backend = Backend.cpu(threads)) {
@@ -89,7 +90,7 @@ class CpuMisuseTest {
   }
 
   @SuppressWarnings("unchecked")
-  private static <E extends Throwable> E asUnchecked(Throwable thrown) throws E {
+  private static <E extends Throwable> void throwAsIs(Throwable thrown) throws E {
     throw (E) thrown;
   }
 
