@@ -20,11 +20,13 @@ import picocli.CommandLine.TypeConversionException;
 
 /** What to compute, apart from tensors. */
 final class AttentionOptions {
+  static final String CAUSAL = "--causal";
+
   @Spec(Spec.Target.MIXEE)
   private CommandSpec spec;
 
   @Option(
-      names = "--causal",
+      names = CAUSAL,
       arity = "0..1",
       paramLabel = "ALIGNMENT",
       fallbackValue = "bottom-right",
@@ -74,7 +76,7 @@ final class AttentionOptions {
   @Option(
       names = "--tau",
       paramLabel = "X",
-      description = "The threshold of --rescale lazy, in base 2 (8).")
+      description = "The threshold of --rescale lazy, in base 2 (8); by itself it chooses lazy.")
   private @Nullable Double tau;
 
   @Option(

@@ -20,13 +20,20 @@ record Stopwatch(double first, double best, double median, int repeats, boolean 
   /** How slow a first call may be, of a cold JVM, to be worth another when nobody asks for it. */
   private static final double QUICK_SECONDS = 5;
 
-  /**
-   * Unless told otherwise, repeats go on for the former even if they seem settled, since compilers
-   * work in the background, and end after the latter even if they do not.
-   */
-  private static final double SHORTEST_SECONDS = 1;
-
+  /** When repeats end, settled or not, unless told otherwise. */
   private static final double LONGEST_SECONDS = 4;
+
+  /**
+   * The JVM compiles what has run often, in the background. Before it has done so for a kernel,
+   * times stand still for seconds, and then fall to a hundredth. So they count as settled only
+   * after many repeats and this long.
+   */
+  private static final double SETTLING_SECONDS = 1;
+
+  private static final int MANY_REPEATS = 200;
+
+  /** The same where repeats are few, but each is long. */
+  private static final double SETTLING_SECONDS_OF_FEW = 3;
 
   /** What bounds the memory for times. */
   private static final int MOST_REPEATS = 1 << 22;
@@ -57,12 +64,12 @@ record Stopwatch(double first, double best, double median, int repeats, boolean 
     double first = seconds(firstCall, clock);
     double longest =
         repeatSeconds != null ? repeatSeconds : first <= QUICK_SECONDS ? LONGEST_SECONDS : 0;
-    double shortest = repeatSeconds != null ? repeatSeconds : SHORTEST_SECONDS;
     double[] repeats = new double[64];
     int n = 0;
     double spent = 0;
     Rounds rounds = new Rounds();
-    while (spent < longest && !(spent >= shortest && rounds.settled) && n < MOST_REPEATS) {
+    boolean untilSettled = repeatSeconds == null;
+    while (spent < longest && !(untilSettled && rounds.areSettled()) && n < MOST_REPEATS) {
       double seconds = seconds(again, clock);
       if (n == repeats.length) {
         repeats = Arrays.copyOf(repeats, 2 * n);
@@ -76,7 +83,8 @@ record Stopwatch(double first, double best, double median, int repeats, boolean 
       return new Stopwatch(first, first, first, 0, false);
     }
     Arrays.sort(repeats, 0, n);
-    return new Stopwatch(first, Math.min(first, repeats[0]), repeats[n / 2], n, rounds.settled);
+    return new Stopwatch(
+        first, Math.min(first, repeats[0]), repeats[n / 2], n, rounds.areSettled());
   }
 
   private static double seconds(Runnable job, LongSupplier clock) {
@@ -88,19 +96,29 @@ record Stopwatch(double first, double best, double median, int repeats, boolean 
   /** Whether repeats still get quicker. */
   private static final class Rounds {
     /** Whether the last complete round was no improvement. */
-    private boolean settled;
+    private boolean noImprovement;
 
     private double bestBefore = Double.POSITIVE_INFINITY;
     private double best = Double.POSITIVE_INFINITY;
     private double seconds;
     private int repeats;
+    private double allSeconds;
+    private int allRepeats;
+
+    boolean areSettled() {
+      return noImprovement
+          && (allSeconds >= SETTLING_SECONDS_OF_FEW
+              || (allSeconds >= SETTLING_SECONDS && allRepeats >= MANY_REPEATS));
+    }
 
     void add(double time) {
       best = Math.min(best, time);
       seconds += time;
       repeats++;
+      allSeconds += time;
+      allRepeats++;
       if (repeats >= REPEATS_OF_A_ROUND && seconds >= SECONDS_OF_A_ROUND) {
-        settled = best >= IMPROVEMENT * bestBefore;
+        noImprovement = best >= IMPROVEMENT * bestBefore;
         bestBefore = Math.min(best, bestBefore);
         best = Double.POSITIVE_INFINITY;
         seconds = 0;

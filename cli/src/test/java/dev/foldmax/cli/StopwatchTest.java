@@ -26,11 +26,21 @@ class StopwatchTest {
 
   @Test
   void stopsWhereTimesHaveSettled() {
-    Stopwatch time = time(0.5, call -> call < 100 ? 0.02 / (1 + call) + 0.01 : 0.01, null);
+    Stopwatch time = time(0.5, call -> 0.02 / (1 + call) + 0.002, null);
 
     assertThat(time.settled()).isTrue();
     assertThat(secondsOfRepeats(time)).isBetween(1.0, 2.0);
-    assertThat(time.describe()).matches("10.\\d ms \\(best of \\d+ repeats\\), first call 500 ms");
+    assertThat(time.describe()).matches("2.\\d+ ms \\(best of \\d+ repeats\\), first call 500 ms");
+  }
+
+  @Test
+  void waitsForTheCompilerWhereRepeatsAreFew() {
+    Stopwatch time = time(0.9, call -> call < 60 ? 0.04 : 0.0003, null);
+
+    assertThat(time.settled()).isTrue();
+    assertThat(time.best()).isEqualTo(0.0003, within(1e-9));
+    assertThat(secondsOfRepeats(time)).isLessThan(4);
+    assertThat(time(0.9, call -> 0.04, 2.0).settled()).isFalse();
   }
 
   @Test

@@ -56,6 +56,25 @@ class UsageTest {
     assertThat(wrong("softmax")).contains("Missing required parameter: 'FILE'");
   }
 
+  @Test
+  void saysHowCausalTakesItsValue() {
+    String hint = "; --causal takes a value only after '=', as --causal=top-left (see";
+
+    assertThat(wrong("attend", "--causal", "top-left", sample)).contains(hint);
+    assertThat(wrong("attend", sample, "--causal", "top-left")).contains(hint);
+    assertThat(wrong("attend", sample, "top-left")).doesNotContain("--causal");
+    assertThat(wrong("attend", "--causal", sample, sample)).doesNotContain("'='");
+  }
+
+  @Test
+  void expectsNothingUnchecked() {
+    assertThat(wrong("attend", "--q", q, "--k", q, "--v", q, "--expected", q))
+        .contains("--expected needs --check");
+    assertThat(wrong("attend", sample, "--tensor=expected=v"))
+        .contains("--tensor expected=... needs --check");
+    run("attend", sample, "--tensor=expected=", "--backend=reference").succeeded();
+  }
+
   @ParameterizedTest
   @ValueSource(strings = {"attend", "softmax", "info", ""})
   void helpShowsExamples(String command) {
