@@ -1,6 +1,5 @@
 package dev.foldmax.cli;
 
-import dev.foldmax.Alignment;
 import java.io.PrintWriter;
 import java.lang.module.ModuleDescriptor;
 import java.util.List;
@@ -136,24 +135,16 @@ public final class Main implements Runnable {
     } else if (command.positionalParameters().isEmpty()) {
       text = "expected no file, got " + argument;
     } else {
-      text = "expected one file, got " + argument + " too" + causalHint(exception);
+      text =
+          "expected one file, got "
+              + argument
+              + " too"
+              + AttentionOptions.causalHint(exception.getCommandLine());
     }
     List<String> suggestions = exception.getSuggestions();
     return suggestions.isEmpty()
         ? text
         : text + "; did you mean " + String.join(" or ", suggestions);
-  }
-
-  /** For {@code --causal top-left FILE}, where the alignment is taken for the file. */
-  private static String causalHint(UnmatchedArgumentException exception) {
-    List<String> words = exception.getCommandLine().getParseResult().originalArgs();
-    for (Alignment alignment : Alignment.values()) {
-      int stray = words.indexOf(Choice.nameOf(alignment));
-      if (stray > 0 && words.get(stray - 1).equals(AttentionOptions.CAUSAL)) {
-        return "; --causal takes a value only after '=', as --causal=" + words.get(stray);
-      }
-    }
-    return "";
   }
 
   private static int failure(Throwable exception, CommandLine command) {

@@ -127,7 +127,12 @@ final class TensorOptions {
     Map<Role, Path> options = byOption();
     for (Role role : List.of(Role.Q, Role.K, Role.V)) {
       if (file != null && options.containsKey(role)) {
-        throw wrong(role.option() + " conflicts with " + file + ", which holds q, k and v");
+        throw wrong(
+            role.option()
+                + " conflicts with "
+                + file
+                + ", which holds q, k and v"
+                + AttentionOptions.causalHint(spec.commandLine()));
       }
       if (file == null && !options.containsKey(role)) {
         throw wrong(

@@ -62,6 +62,8 @@ class UsageTest {
 
     assertThat(wrong("attend", "--causal", "top-left", sample)).contains(hint);
     assertThat(wrong("attend", sample, "--causal", "top-left")).contains(hint);
+    assertThat(wrong("attend", "--q", q, "--k", q, "--v", q, "--causal", "top-left"))
+        .contains(hint);
     assertThat(wrong("attend", sample, "top-left")).doesNotContain("--causal");
     assertThat(wrong("attend", "--causal", sample, sample)).doesNotContain("'='");
   }
