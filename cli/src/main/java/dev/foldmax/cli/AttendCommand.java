@@ -83,7 +83,7 @@ final class AttendCommand implements Callable<Integer> {
 
   @Override
   public Integer call() throws IOException {
-    tensors.validate();
+    tensors.validate(check);
     options.validate();
     backends.validate();
     List<OutputFile> outputs = OutputFile.of(spec.commandLine(), out, lse, tensors.paths());

@@ -89,7 +89,10 @@ final class AttendInputs {
     if (mask != null) {
       if (mask.tensor().dtype() != DType.BOOL) {
         throw mask.expected(
-            "booleans, true where a key is visible (numbers to add are a bias, see --bias)");
+            "booleans, true where a key is visible"
+                + (mask.tensor().dtype().isFloating()
+                    ? " (numbers to add are a bias, see --bias)"
+                    : " (of a NumPy array of 0 and 1: astype(bool))"));
       }
       checkBroadcast(mask);
     }

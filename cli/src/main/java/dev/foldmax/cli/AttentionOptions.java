@@ -11,6 +11,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
+import picocli.CommandLine;
 import picocli.CommandLine.ITypeConverter;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
@@ -20,11 +21,13 @@ import picocli.CommandLine.TypeConversionException;
 
 /** What to compute, apart from tensors. */
 final class AttentionOptions {
+  private static final String CAUSAL = "--causal";
+
   @Spec(Spec.Target.MIXEE)
   private CommandSpec spec;
 
   @Option(
-      names = "--causal",
+      names = CAUSAL,
       arity = "0..1",
       paramLabel = "ALIGNMENT",
       fallbackValue = "bottom-right",
@@ -74,7 +77,7 @@ final class AttentionOptions {
   @Option(
       names = "--tau",
       paramLabel = "X",
-      description = "The threshold of --rescale lazy, in base 2 (8).")
+      description = "The threshold of --rescale lazy, in base 2 (8); by itself it chooses lazy.")
   private @Nullable Double tau;
 
   @Option(
@@ -153,6 +156,18 @@ final class AttentionOptions {
               + ", got "
               + tau);
     }
+  }
+
+  /** For {@code --causal top-left FILE}, where the alignment is taken for the file. */
+  static String causalHint(CommandLine command) {
+    List<String> words = command.getParseResult().originalArgs();
+    for (Alignment alignment : Alignment.values()) {
+      int stray = words.indexOf(Choice.nameOf(alignment));
+      if (stray > 0 && words.get(stray - 1).equals(CAUSAL)) {
+        return "; --causal takes a value only after '=', as --causal=" + words.get(stray);
+      }
+    }
+    return "";
   }
 
   private ParameterException wrong(String message) {

@@ -37,12 +37,13 @@ final class BackendOptions {
       names = "--repeat",
       paramLabel = "SECONDS",
       description =
-          "How long to repeat a quick job, for its time in a warm JVM (1); 0 to run it once.")
-  private double repeatSeconds = 1;
+          "How long to repeat the job, for its time in a warm JVM; 0 to run it once. Without this a"
+              + " quick job is repeated until its times settle, 1 to 4 seconds.")
+  private @Nullable Double repeatSeconds;
 
   /** Refuses options that contradict each other. */
   void validate() {
-    if (!(repeatSeconds >= 0)) {
+    if (repeatSeconds != null && !(repeatSeconds >= 0)) {
       throw new ParameterException(
           spec.commandLine(), "--repeat: expected at least 0, got " + repeatSeconds);
     }
@@ -61,8 +62,8 @@ final class BackendOptions {
     }
   }
 
-  /** How long to repeat a quick job. */
-  double repeatSeconds() {
+  /** How long to repeat the job; null to repeat a quick one until its times settle. */
+  @Nullable Double repeatSeconds() {
     return repeatSeconds;
   }
 

@@ -36,7 +36,11 @@ final class Failure extends RuntimeException {
           case CancellationException interrupt -> "interrupted";
           default -> own.isEmpty() ? name(exception) : own;
         };
-    // Names come from files and may hold anything, such as commands to a terminal.
+    return printable(text);
+  }
+
+  /** On one line: names come from files and may hold anything, such as commands to a terminal. */
+  static String printable(String text) {
     return text.strip().replaceAll("\\s*\\R\\s*", " ").replaceAll("[\\p{Cc}\\p{Cf}]", "?");
   }
 

@@ -2,7 +2,6 @@ package dev.foldmax.cli;
 
 import java.io.PrintWriter;
 import java.lang.module.ModuleDescriptor;
-import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -14,7 +13,6 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.ParseResult;
 import picocli.CommandLine.Spec;
-import picocli.CommandLine.UnmatchedArgumentException;
 
 /** The {@code foldmax} command. Does nothing by itself: subcommands do the work. */
 @Command(
@@ -87,6 +85,7 @@ public final class Main implements Runnable {
               .addSubcommand(new SoftmaxCommand())
               .addSubcommand(new InfoCommand());
     }
+    UsageMessage.convertWith(line);
     return line.setUsageHelpWidth(USAGE_WIDTH)
         .setExpandAtFiles(false)
         .setExecutionStrategy(Main::run)
@@ -112,35 +111,11 @@ public final class Main implements Runnable {
 
   private static int usageError(ParameterException exception) {
     CommandLine command = exception.getCommandLine();
-    StringBuilder message = new StringBuilder();
-    if (exception instanceof UnmatchedArgumentException unmatched) {
-      message.append(describe(unmatched));
-    } else {
-      message.append(Failure.message(exception));
-    }
-    String name = command.getCommandSpec().qualifiedName();
-    message.append(" (see ").append(name).append(" --help)");
-    return report(
-        exception, command, message.toString(), command.getCommandSpec().exitCodeOnInvalidInput());
-  }
-
-  private static String describe(UnmatchedArgumentException exception) {
-    CommandSpec command = exception.getCommandLine().getCommandSpec();
-    String argument = "'" + exception.getUnmatched().getFirst() + "'";
-    String text;
-    if (exception.isUnknownOption()) {
-      text = "there is no option " + argument;
-    } else if (!command.subcommands().isEmpty()) {
-      text = "there is no command " + argument;
-    } else if (command.positionalParameters().isEmpty()) {
-      text = "expected no file, got " + argument;
-    } else {
-      text = "expected one file, got " + argument + " too";
-    }
-    List<String> suggestions = exception.getSuggestions();
-    return suggestions.isEmpty()
-        ? text
-        : text + "; did you mean " + String.join(" or ", suggestions);
+    CommandSpec spec = command.getCommandSpec();
+    // A value may hold anything, such as commands to a terminal.
+    String message = Failure.printable(UsageMessage.of(exception));
+    String help = " (see " + spec.qualifiedName() + " --help)";
+    return report(exception, command, message + help, spec.exitCodeOnInvalidInput());
   }
 
   private static int failure(Throwable exception, CommandLine command) {

@@ -47,6 +47,16 @@ final class Quantity {
     return share > 0 && share < 0.005 ? "under 1 %" : Math.round(share * 100) + " %";
   }
 
+  /** A number of any size to three significant digits, such as {@code 1.20e-07}. */
+  static String rounded(double number) {
+    if (!Double.isFinite(number) || number == 0) {
+      return number(number);
+    }
+    double size = Math.abs(number);
+    String format = size >= 100 && size < 1e6 ? "%.0f" : "%.3g";
+    return String.format(Locale.ROOT, format, number);
+  }
+
   /** The shortest decimal, without {@code .0}. */
   static String number(double number) {
     String text = Double.toString(number);

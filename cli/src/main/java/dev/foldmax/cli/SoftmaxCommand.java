@@ -52,7 +52,7 @@ final class SoftmaxCommand implements Callable<Integer> {
   private static final int SHOWN_LARGEST = 5;
 
   /** How many fit a line. */
-  private static final int SHOWN_IN_WORDS = 8;
+  private static final int SHOWN_IN_WORDS = 5;
 
   private static final String OUTPUT = "output";
   private static final String LSE = "lse";
@@ -78,7 +78,8 @@ final class SoftmaxCommand implements Callable<Integer> {
       names = "--top-k",
       paramLabel = "K",
       description =
-          "The K largest of each row instead, largest first: values, indices and probabilities.")
+          "The K largest of each row instead, largest first: values, indices and probabilities;"
+              + " shown as index: value (probability).")
   private @Nullable Integer topK;
 
   @Option(
@@ -267,7 +268,7 @@ final class SoftmaxCommand implements Callable<Integer> {
     report.field("gbPerSecond", bytes / time.best() * 1e-9);
   }
 
-  /** Shows the largest elements of the first rows. */
+  /** Shows the largest elements of the first rows: index, value and probability. */
   private static void show(Report report, Tensor values, Tensor indices, Tensor probabilities) {
     List<Map<String, Object>> shown = new ArrayList<>();
     for (long row = 0; row < Math.min(Rows.count(values), SHOWN_ROWS); row++) {
@@ -278,7 +279,11 @@ final class SoftmaxCommand implements Callable<Integer> {
         long index = indices.longAt(Rows.offset(indices, row) + i);
         double probability = probabilities.at(Rows.offset(probabilities, row) + i);
         if (i < SHOWN_IN_WORDS) {
-          words.add(index + " (" + Quantity.percent(probability) + ")");
+          String share =
+              Double.isFinite(probability)
+                  ? Quantity.rounded(100 * probability) + " %"
+                  : Quantity.rounded(probability);
+          words.add(index + ": " + Quantity.rounded(value) + " (" + share + ")");
         }
         Map<String, Object> element = new LinkedHashMap<>();
         element.put("index", index);

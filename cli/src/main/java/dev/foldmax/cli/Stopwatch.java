@@ -3,58 +3,128 @@ package dev.foldmax.cli;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
 
 /**
  * How long a job takes: the first call, with the JVM cold and the files perhaps not read yet, and
- * then, where that one was quick, repeats. It takes many before the JVM has compiled a kernel.
+ * then repeats. It takes many before the JVM has compiled a kernel.
  *
  * @param first seconds of the first call
  * @param best seconds of the quickest call
  * @param median seconds of the repeats' median, or of the first call without repeats
  * @param repeats how many there were
+ * @param settled whether the last repeats were about as quick as those before them
  */
-record Stopwatch(double first, double best, double median, int repeats) {
-  /** How slow a first call may be, of a cold JVM, to be worth another. */
+record Stopwatch(double first, double best, double median, int repeats, boolean settled) {
+  /** How slow a first call may be, of a cold JVM, to be worth another when nobody asks for it. */
   private static final double QUICK_SECONDS = 5;
 
-  private static final int MOST_REPEATS = 10_000;
+  /** When repeats end, settled or not, unless told otherwise. */
+  private static final double LONGEST_SECONDS = 4;
 
-  /** Before these the JVM has hardly compiled anything, so they may take longer than was said. */
-  private static final int FEWEST_REPEATS = 20;
+  /**
+   * The JVM compiles what has run often, in the background. Before it has done so for a kernel,
+   * times stand still for seconds, and then fall to a hundredth. So they count as settled only
+   * after many repeats and this long.
+   */
+  private static final double SETTLING_SECONDS = 1;
 
-  /** How many times as long. */
-  private static final int PATIENCE = 3;
+  private static final int MANY_REPEATS = 200;
+
+  /** The same where repeats are few, but each is long. */
+  private static final double SETTLING_SECONDS_OF_FEW = 3;
+
+  /** What bounds the memory for times. */
+  private static final int MOST_REPEATS = 1 << 22;
+
+  /** Repeats are compared with earlier ones in rounds of so many, and of at least so long. */
+  private static final int REPEATS_OF_A_ROUND = 3;
+
+  private static final double SECONDS_OF_A_ROUND = 0.3;
+
+  /** A round that takes less than this share of the best before it is an improvement. */
+  private static final double IMPROVEMENT = 0.9;
 
   /**
    * Times a job.
    *
    * @param firstCall the job
    * @param again the same once more, giving the same result
-   * @param repeatSeconds about how long to repeat it; 0 for not at all
+   * @param repeatSeconds how long to repeat it, 0 for not at all; null to repeat a quick job until
+   *     its times settle
    */
-  static Stopwatch time(Runnable firstCall, Runnable again, double repeatSeconds) {
-    double first = seconds(firstCall);
-    double[] repeats = new double[MOST_REPEATS];
-    int n = 0;
-    double spent = 0;
-    while (first <= QUICK_SECONDS
-        && n < MOST_REPEATS
-        && (spent < repeatSeconds || (n < FEWEST_REPEATS && spent < PATIENCE * repeatSeconds))) {
-      repeats[n] = seconds(again);
-      spent += repeats[n];
-      n++;
-    }
-    if (n == 0) {
-      return new Stopwatch(first, first, first, 0);
-    }
-    Arrays.sort(repeats, 0, n);
-    return new Stopwatch(first, Math.min(first, repeats[0]), repeats[n / 2], n);
+  static Stopwatch time(Runnable firstCall, Runnable again, @Nullable Double repeatSeconds) {
+    return time(firstCall, again, repeatSeconds, System::nanoTime);
   }
 
-  private static double seconds(Runnable job) {
-    long start = System.nanoTime();
+  /** The same by another clock, of nanoseconds. */
+  static Stopwatch time(
+      Runnable firstCall, Runnable again, @Nullable Double repeatSeconds, LongSupplier clock) {
+    double first = seconds(firstCall, clock);
+    double longest =
+        repeatSeconds != null ? repeatSeconds : first <= QUICK_SECONDS ? LONGEST_SECONDS : 0;
+    double[] repeats = new double[64];
+    int n = 0;
+    double spent = 0;
+    Rounds rounds = new Rounds();
+    boolean untilSettled = repeatSeconds == null;
+    while (spent < longest && !(untilSettled && rounds.areSettled()) && n < MOST_REPEATS) {
+      double seconds = seconds(again, clock);
+      if (n == repeats.length) {
+        repeats = Arrays.copyOf(repeats, 2 * n);
+      }
+      repeats[n] = seconds;
+      n++;
+      spent += seconds;
+      rounds.add(seconds);
+    }
+    if (n == 0) {
+      return new Stopwatch(first, first, first, 0, false);
+    }
+    Arrays.sort(repeats, 0, n);
+    return new Stopwatch(
+        first, Math.min(first, repeats[0]), repeats[n / 2], n, rounds.areSettled());
+  }
+
+  private static double seconds(Runnable job, LongSupplier clock) {
+    long start = clock.getAsLong();
     job.run();
-    return (System.nanoTime() - start) * 1e-9;
+    return (clock.getAsLong() - start) * 1e-9;
+  }
+
+  /** Whether repeats still get quicker. */
+  private static final class Rounds {
+    /** Whether the last complete round was no improvement. */
+    private boolean noImprovement;
+
+    private double bestBefore = Double.POSITIVE_INFINITY;
+    private double best = Double.POSITIVE_INFINITY;
+    private double seconds;
+    private int repeats;
+    private double allSeconds;
+    private int allRepeats;
+
+    boolean areSettled() {
+      return noImprovement
+          && (allSeconds >= SETTLING_SECONDS_OF_FEW
+              || (allSeconds >= SETTLING_SECONDS && allRepeats >= MANY_REPEATS));
+    }
+
+    void add(double time) {
+      best = Math.min(best, time);
+      seconds += time;
+      repeats++;
+      allSeconds += time;
+      allRepeats++;
+      if (repeats >= REPEATS_OF_A_ROUND && seconds >= SECONDS_OF_A_ROUND) {
+        noImprovement = best >= IMPROVEMENT * bestBefore;
+        bestBefore = Math.min(best, bestBefore);
+        best = Double.POSITIVE_INFINITY;
+        seconds = 0;
+        repeats = 0;
+      }
+    }
   }
 
   /** For people. */
@@ -65,7 +135,9 @@ record Stopwatch(double first, double best, double median, int repeats) {
     return Quantity.seconds(best)
         + " (best of "
         + repeats
-        + " repeats), first call "
+        + (repeats == 1 ? " repeat" : " repeats")
+        + (settled ? "" : ", still warming up")
+        + "), first call "
         + Quantity.seconds(first);
   }
 
@@ -76,6 +148,7 @@ record Stopwatch(double first, double best, double median, int repeats) {
     json.put("bestSeconds", best);
     json.put("medianSeconds", median);
     json.put("repeats", repeats);
+    json.put("settled", settled);
     return json;
   }
 }

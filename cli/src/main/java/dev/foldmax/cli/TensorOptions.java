@@ -118,12 +118,21 @@ final class TensorOptions {
     return paths;
   }
 
-  /** Refuses options that contradict each other or lack one another. */
-  void validate() {
+  /**
+   * Refuses options that contradict each other or lack one another.
+   *
+   * @param check whether the results will be checked
+   */
+  void validate(boolean check) {
     Map<Role, Path> options = byOption();
     for (Role role : List.of(Role.Q, Role.K, Role.V)) {
       if (file != null && options.containsKey(role)) {
-        throw wrong(role.option() + " conflicts with " + file + ", which holds q, k and v");
+        throw wrong(
+            role.option()
+                + " conflicts with "
+                + file
+                + ", which holds q, k and v"
+                + AttentionOptions.causalHint(spec.commandLine()));
       }
       if (file == null && !options.containsKey(role)) {
         throw wrong(
@@ -143,6 +152,12 @@ final class TensorOptions {
           }
         });
     Map<Role, String> names = names();
+    if (!check && options.containsKey(Role.EXPECTED)) {
+      throw wrong("--expected needs --check, which compares the output with it");
+    }
+    if (!check && !names.getOrDefault(Role.EXPECTED, "").isEmpty()) {
+      throw wrong("--tensor expected=... needs --check, which compares the output with it");
+    }
     if (file == null && !names.isEmpty()) {
       throw wrong("--tensor names tensors of a .safetensors file, and none is given");
     }

@@ -101,7 +101,7 @@ class AttendTest {
         .containsPattern("backend +reference: ")
         .containsPattern("kernel +reference: ")
         .containsPattern(
-            "time +[0-9.]+ [mu]?s \\(best of [0-9]+ repeats\\), first call [0-9.]+ [mu]?s\n")
+            "time +[0-9.]+ [mu]?s \\(best of [0-9]+ repeats, still warming up\\), first call [0-9.]+ [mu]?s\n")
         .containsPattern("rate +[0-9.]+ GB/s")
         .containsPattern("check +against the reference, all 40 rows\n")
         .containsPattern("output +largest error .*: passed at .*% of the tolerance\n")

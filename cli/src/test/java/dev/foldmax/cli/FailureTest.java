@@ -106,6 +106,10 @@ class FailureTest {
             "mask is F32 (5, 7), expected booleans, true where a key is visible (numbers to add are a bias, see --bias)"),
         Arguments.of(
             "mask",
+            zeros(DType.I32, 5, 7),
+            "mask is I32 (5, 7), expected booleans, true where a key is visible (of a NumPy array of 0 and 1: astype(bool))"),
+        Arguments.of(
+            "mask",
             zeros(DType.BOOL, 1, 2, 4, 5, 7),
             "mask is BOOL (1, 2, 4, 5, 7), expected what broadcasts to"),
         Arguments.of(

@@ -141,7 +141,15 @@ class SoftmaxTest {
         .containsPattern("x +F32 \\(3\\)")
         .containsPattern("time +[0-9.]+ [mu]?s")
         .containsPattern("rate +[0-9.]+ GB/s")
-        .containsPattern("row 0 +1 \\(67 %\\), 2 \\(24 %\\), 0 \\(9 %\\)");
+        .containsPattern("row 0 +1: 2.00 \\(66.5 %\\), 2: 1.00 \\(24.5 %\\), 0: 0 \\(9.00 %\\)");
+  }
+
+  @Test
+  void showsSmallProbabilities() throws IOException {
+    Path file = npy(folder.resolve("x.npy"), Tensor.of(new float[] {1234, 1220, -1e9f}, 3));
+
+    assertThat(run("softmax", file, REFERENCE).succeeded().out())
+        .containsPattern("0: 1234 \\(100 %\\), 1: 1220 \\(8.32e-05 %\\), 2: -1.00e\\+09 \\(0 %\\)");
   }
 
   @Test
@@ -173,6 +181,6 @@ class SoftmaxTest {
     assertThat(json.at("/rows/0/largest/0/value").asString()).isEqualTo("NaN");
     assertThat(json.at("/rows/1/largest/0/value").asDouble()).isEqualTo(3);
     assertThat(run("softmax", file, REFERENCE).succeeded().out())
-        .containsPattern("row 0 +1 \\(NaN\\), 0 \\(NaN\\)\n");
+        .containsPattern("row 0 +1: NaN \\(NaN\\), 0: 1.00 \\(NaN\\)\n");
   }
 }

@@ -53,7 +53,28 @@ class UsageTest {
     assertThat(wrong("attend", sample, "more.safetensors"))
         .contains("expected one file, got 'more.safetensors' too");
     assertThat(wrong("info", "more")).contains("expected no file, got 'more'");
-    assertThat(wrong("softmax")).contains("Missing required parameter: 'FILE'");
+    assertThat(wrong("softmax")).contains("expected a file, FILE, got none");
+  }
+
+  @Test
+  void saysHowCausalTakesItsValue() {
+    String hint = "; --causal takes a value only after '=', as --causal=top-left (see";
+
+    assertThat(wrong("attend", "--causal", "top-left", sample)).contains(hint);
+    assertThat(wrong("attend", sample, "--causal", "top-left")).contains(hint);
+    assertThat(wrong("attend", "--q", q, "--k", q, "--v", q, "--causal", "top-left"))
+        .contains(hint);
+    assertThat(wrong("attend", sample, "top-left")).doesNotContain("--causal");
+    assertThat(wrong("attend", "--causal", sample, sample)).doesNotContain("'='");
+  }
+
+  @Test
+  void expectsNothingUnchecked() {
+    assertThat(wrong("attend", "--q", q, "--k", q, "--v", q, "--expected", q))
+        .contains("--expected needs --check");
+    assertThat(wrong("attend", sample, "--tensor=expected=v"))
+        .contains("--tensor expected=... needs --check");
+    run("attend", sample, "--tensor=expected=", "--backend=reference").succeeded();
   }
 
   @ParameterizedTest
@@ -70,7 +91,7 @@ class UsageTest {
       delimiter = '|',
       quoteCharacter = '"',
       value = {
-        "--causal=left           | '--causal': expected bottom-right or top-left, got 'left'",
+        "--causal=left           | --causal: expected bottom-right or top-left, got 'left'",
         "--causal=               | expected bottom-right or top-left, got ''",
         "--window=4              | expected two numbers of keys, such as 4096,0 or inf,128, got '4'",
         "--window=1,2,3          | got '1,2,3'",
@@ -80,14 +101,18 @@ class UsageTest {
         "--phase=PREFILL         | expected auto or prefill or decode, got 'PREFILL'",
         "--layout=bdhl           | expected bhld or blhd, got 'bdhl'",
         "--backend=gpu           | expected auto or cpu or cuda or reference, got 'gpu'",
-        "--scale=nan             | 'nan' is not a double",
+        "--scale=nan             | --scale: expected a number, got 'nan'",
         "--scale=Infinity        | --scale: expected a finite number, got Infinity",
         "--softcap=-1            | --softcap: expected a positive number, got -1.0",
         "--tau=65                | --tau: weights grow up to 2^tau, so expected 0 to 64, got 65.0",
         "--repeat=-1             | --repeat: expected at least 0, got -1.0",
         "--prefix=-2             | --prefix: expected at least 0, got -2",
+        "--threads=3000000000    | --threads: expected a whole number of at most 2147483647, got '3000000000'",
+        "--prefix=1.5            | --prefix: expected a whole number, got '1.5'",
+        "--repeat=1s             | --repeat: expected a number, got '1s'",
+        "--check=3               | --check: expected no value, got '3'",
         "--threads=0             | --threads: expected at least 1, got 0",
-        "--threads=two           | 'two' is not an int",
+        "--threads=two           | --threads: expected a whole number of at most 2147483647, got 'two'",
         "--tensor=a              | --tensor: expected ROLE=NAME with one of q, k, v, bias",
         "--tensor=w=a            | got 'w=a'",
         "--out=o.txt             | --out: expected a file that ends in .npy or .safetensors, got o.txt",
@@ -107,8 +132,9 @@ class UsageTest {
         "--causal;--prefix=3           | --prefix is causal by itself and conflicts with --causal",
         "--tau=8;--rescale=always      | --tau is for lazy and conflicts with --rescale always",
         "--threads=2;--backend=cuda    | --threads is for the CPU backend and conflicts with --backend cuda",
-        "--causal;--causal=top-left    | '--causal'",
-        "--scale=1;--scale=2           | '--scale'",
+        "--causal;--causal=top-left    | --causal is given twice",
+        "--window;--json               | --window: expected a value, L,R, after it",
+        "--scale=1;--scale=2           | --scale is given twice",
         "--out=a.npy;--lse=a.npy       | --out and --lse name the same file, a.npy",
         "--out=a.npy;--lse=./a.npy     | --out and --lse name the same file, a.npy",
         "--tensor=q=a;--tensor=q=b     | --tensor q=... is given twice",

@@ -287,7 +287,9 @@ class NpyFileTest {
         refused(GOOD.replace("<f4", "<V2"), "has dtype '<V2', raw bytes, as bfloat16 is saved"),
         refused(
             GOOD.replace("<f4", "<c8"), "has dtype '<c8'; f2, f4, f8, i1, i4, i8 and b1 are read"),
-        refused(GOOD.replace("<f4", "|u1"), "has dtype '|u1'; "),
+        refused(
+            GOOD.replace("<f4", "|u1"),
+            "has dtype '|u1', unsigned bytes: save a mask of 0 and 1 with astype(bool); "),
         refused(GOOD.replace("<f4", "<f16"), "has dtype '<f16'; "),
         refused(GOOD.replace("<f4", "f4"), "has dtype 'f4'; "),
         refused(GOOD.replace("<f4", "=f4"), "has dtype '=f4'; "),
