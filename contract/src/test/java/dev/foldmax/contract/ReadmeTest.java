@@ -144,8 +144,7 @@ class ReadmeTest {
   })
   void thePageShowsTheExample(String page, String example) throws IOException {
     String code =
-        between(
-            Files.readString(THIS), "// " + example + " begin\n", "// " + example + " end\n");
+        between(Files.readString(THIS), "// " + example + " begin\n", "// " + example + " end\n");
     String shown = code.stripTrailing().stripIndent() + "\n";
     assertThat(Files.readString(ROOT.resolve(page))).contains("```java\n" + shown + "```\n");
   }
