@@ -205,7 +205,7 @@ final class Workers implements AutoCloseable {
       try {
         work(body, worker, isCaller);
       } finally {
-        RUNNING.remove();
+        RUNNING.set(null); // not remove(), after which the next set() would allocate
       }
     }
 
