@@ -300,8 +300,4 @@ abstract class TileEngine {
   final Rescale rescale() {
     return rescale;
   }
-
-  final int tileKeys() {
-    return tileKeys;
-  }
 }
