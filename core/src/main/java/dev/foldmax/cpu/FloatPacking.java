@@ -52,24 +52,30 @@ final class FloatPacking {
   }
 
   /**
-   * Spreads rows of values over the groups of six or five dimensions that the values kernels take,
-   * eight elements at a time. Those too many are overwritten by the next key's, so keys must come
-   * in ascending order.
+   * Spreads rows of values over groups of {@code width} dimensions, eight elements at a time. Those
+   * too many are overwritten by the next key's, so keys must come in ascending order.
    *
-   * @param from rows {@code stride} apart from its beginning
+   * @param from rows {@code stride} apart from {@code f0}
    * @param to groups {@code groupStride} apart from {@code t0}, a key's elements {@link
    *     FloatPanel#GROUP} apart
    */
   static void packValues(
-      float[] from, int stride, int n, ValueGroups groups, float[] to, int t0, int groupStride) {
-    int count = groups.count();
-    for (int j = 0; j < n; j++) {
-      int f = j * stride;
-      int t = t0 + j * FloatPanel.GROUP;
-      for (int g = 0; g < count; g++) {
-        int d = groups.begin(g);
+      float[] from,
+      int f0,
+      int stride,
+      int n,
+      int groups,
+      int width,
+      float[] to,
+      int t0,
+      int groupStride) {
+    for (int g = 0; g < groups; g++) {
+      int f = f0 + g * width;
+      int t = t0 + g * groupStride;
+      for (int j = 0; j < n; j++) {
         for (int i = 0; i < PACKED; i += PACK.length()) {
-          FloatVector.fromArray(PACK, from, f + d + i).intoArray(to, t + g * groupStride + i);
+          FloatVector.fromArray(PACK, from, f + j * stride + i)
+              .intoArray(to, t + j * FloatPanel.GROUP + i);
         }
       }
     }

@@ -179,8 +179,23 @@ final class FloatPrefill extends TileEngine {
     for (int j = 0; j < n; j += chunk) {
       int count = Math.min(chunk, n - j);
       readRows(kv.values(), kv.valueScales(), begin + j, count, valueDim);
-      FloatPacking.packValues(rows, valueDim, count, groups, values, j * GROUP, GROUP_STRIDE);
+      packValues(0, groups.sixes(), 6, count, j);
+      packValues(groups.sixes(), groups.count(), 5, count, j);
     }
+  }
+
+  private void packValues(int firstGroup, int endGroup, int width, int n, int firstKey) {
+    int to = firstGroup * GROUP_STRIDE + firstKey * GROUP;
+    FloatPacking.packValues(
+        rows,
+        groups.begin(firstGroup),
+        valueDim,
+        n,
+        endGroup - firstGroup,
+        width,
+        values,
+        to,
+        GROUP_STRIDE);
   }
 
   private void readRows(Tensor tensor, @Nullable Tensor scales, long begin, int n, int dims) {
