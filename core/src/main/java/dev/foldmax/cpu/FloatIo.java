@@ -48,14 +48,14 @@ final class FloatIo extends ScratchIo<float[]> {
           }
         }
       }
-      case I8 -> {
+      case I8, BOOL -> { // true is any number but 0
         for (int done = 0; done < n; done += CHUNK) {
           int chunk = Math.min(CHUNK, n - done);
           MemorySegment.copy(segment, JAVA_BYTE, offset + done, bytes, 0, chunk);
           fromI8(bytes, chunk, to, at + done);
         }
       }
-      case F64, BOOL, I32, I64 -> {
+      case F64, I32, I64 -> {
         for (int i = 0; i < n; i++) {
           to[at + i] = (float) tensor.at(offset + i);
         }

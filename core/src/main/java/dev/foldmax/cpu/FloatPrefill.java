@@ -36,7 +36,6 @@ final class FloatPrefill extends TileEngine {
   private static final int PLANE_SIZE = (TILE + GROUP) * KEY_STRIDE;
 
   private final FloatIo io = new FloatIo();
-  private final FloatScores view = new FloatScores(this, io, 1, W, TILE);
 
   private int panels;
   private int keyDim;
@@ -61,6 +60,7 @@ final class FloatPrefill extends TileEngine {
   private float[] keys = {}; // (planes)(TILE + 6, KEY_STRIDE)
   private float[] values = {}; // (value groups)(TILE, 6) and a little room
   private final float[] scores = new float[(TILE + GROUP) * W]; // (keys, W)
+  private final PanelScores view = new PanelScores(this, io, scores, TILE);
   private float[] hidden = {}; // (keys, W), when careful
   private final float[] bounds = new float[2 * W];
 
@@ -307,7 +307,7 @@ final class FloatPrefill extends TileEngine {
     int firstRow = panel * W;
     int count = Math.min(W, rows() - firstRow);
     if (hasScaledScores()) {
-      view.over(scores, 0).set(firstRow, count, begin, n);
+      view.set(firstRow, count, begin, n);
       view.addBiases();
       view.applyFunction();
     }
@@ -323,7 +323,7 @@ final class FloatPrefill extends TileEngine {
       }
     }
     if (!call().attention().mask().isInterval()) {
-      view.over(scores, 0).set(firstRow, count, begin, n);
+      view.set(firstRow, count, begin, n);
       view.hideMasked();
     }
     if (isCareful()) {
