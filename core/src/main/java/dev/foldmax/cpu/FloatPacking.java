@@ -10,14 +10,12 @@ final class FloatPacking {
   private static final VectorSpecies<Float> F = Species.F32;
   private static final int V = F.length();
 
-  /** How many elements {@link #packValues} moves at a time, of which at most six count. */
-  private static final int PACKED = 8;
+  private static final int PACKED = FloatPanel.PACKED;
 
   private static final VectorSpecies<Float> PACK =
       V >= PACKED ? FloatVector.SPECIES_256 : FloatVector.SPECIES_128;
 
-  /** Side of the blocks of {@link #transpose}, at every vector width. */
-  static final int SIDE = 4;
+  private static final int SIDE = FloatPanel.SIDE;
 
   private static final VectorSpecies<Float> QUAD = FloatVector.SPECIES_128;
   private static final VectorShuffle<Float> NEXT = VectorShuffle.fromOp(QUAD, i -> i ^ 1);
@@ -25,15 +23,7 @@ final class FloatPacking {
   private static final VectorMask<Float> ODD = VectorMask.fromLong(QUAD, 0b1010);
   private static final VectorMask<Float> UPPER = VectorMask.fromLong(QUAD, 0b1100);
 
-  /** Elements that packing may touch past the end of what it reads and of what it writes. */
-  static final int SLACK = Math.max(V, PACKED);
-
   private FloatPacking() {}
-
-  /** The next multiple of {@link #SIDE}. */
-  static int roundUp(int n) {
-    return (n + SIDE - 1) / SIDE * SIDE;
-  }
 
   /**
    * Spreads rows of keys, or a plane of them, to rows {@link FloatPanel#KEY_STRIDE} apart. What is

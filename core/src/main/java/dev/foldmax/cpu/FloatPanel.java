@@ -36,6 +36,15 @@ final class FloatPanel {
   /** Row stride of a plane: off the powers of two, which would fall into one set of the cache. */
   static final int KEY_STRIDE = PLANE + 8;
 
+  /** Side of the blocks of {@link FloatPacking#transpose}, at every vector width. */
+  static final int SIDE = 4;
+
+  /** How many elements {@link FloatPacking#packValues} moves at a time, of which GROUP count. */
+  static final int PACKED = 8;
+
+  /** Elements that packing may touch past the end of what it reads and of what it writes. */
+  static final int SLACK = Math.max(V, PACKED);
+
   /** Offsets of a panel's lane vectors: maximum, sum, correction, and the tile's maximum. */
   static final int MAX = 0;
 
@@ -47,6 +56,11 @@ final class FloatPanel {
   // Vectors are loaded and broadcast by the Vector API's own methods: see Exponential.
 
   private FloatPanel() {}
+
+  /** The next multiple of {@link #SIDE}. */
+  static int roundUp(int n) {
+    return (n + SIDE - 1) / SIDE * SIDE;
+  }
 
   /**
    * Scores of six keys: {@code s[j][lane] = sum over d of k[j][d] * q[d][lane]}, in ascending d.

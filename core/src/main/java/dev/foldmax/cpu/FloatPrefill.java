@@ -31,11 +31,16 @@ final class FloatPrefill extends TileEngine {
   private static final int KEY_STRIDE = FloatPanel.KEY_STRIDE;
 
   /** Room for what the packing of a group's last key writes past it. */
-  private static final int GROUP_STRIDE = TILE * GROUP + FloatPacking.SLACK;
+  private static final int GROUP_STRIDE = TILE * GROUP + FloatPanel.SLACK;
 
   private static final int PLANE_SIZE = (TILE + GROUP) * KEY_STRIDE;
 
   private final FloatIo io = new FloatIo();
+
+  private final Loops loops;
+
+  /** Whether this block is folded by {@link PlainPanel}. */
+  private boolean plain;
 
   private int panels;
   private int keyDim;
@@ -67,8 +72,21 @@ final class FloatPrefill extends TileEngine {
   /** Rows of keys, values, queries or outputs on their way: they stay in the first-level cache. */
   private float[] rows = {}; // (W or CHUNK / D, D)
 
+  /** Which loops an engine takes: they give the same bits. */
+  enum Loops {
+    /** Vectors, once they are compiled; see {@link PrefillWarmUp}. */
+    AUTO,
+    VECTORS,
+    PLAIN
+  }
+
   FloatPrefill() {
+    this(Loops.AUTO);
+  }
+
+  FloatPrefill(Loops loops) {
     super(TILE, CELL);
+    this.loops = loops;
   }
 
   @Override
@@ -97,19 +115,36 @@ final class FloatPrefill extends TileEngine {
     factorLow = Exponential.low(c);
     least = Exponential.least(factor);
     threshold = rescale() == Rescale.LAZY ? (float) (call.attention().tau() / c) : 0;
+    plain =
+        switch (loops) {
+          case VECTORS -> false;
+          // The soft cap's hyperbolic tangent has no scalar twin.
+          case PLAIN -> call.attention().softCap() == 0;
+          case AUTO -> call.attention().softCap() == 0 && PrefillWarmUp.wantsPlain(call, batch());
+        };
+    view.setPlain(plain);
     reserve();
-    int stride = FloatPacking.roundUp(keyDim);
+    int stride = FloatPanel.roundUp(keyDim);
     for (int p = 0; p < panels; p++) {
       for (int lane = 0; lane < W; lane++) {
         io.readQuery(this, Math.min(p * W + lane, rows() - 1), rows, lane * stride);
       }
-      FloatPacking.transpose(rows, 0, stride, W, keyDim, q[p], 0, W);
+      transpose(rows, stride, W, keyDim, q[p], W);
+    }
+  }
+
+  private void transpose(
+      float[] from, int fromStride, int fromRows, int columns, float[] to, int toStride) {
+    if (plain) {
+      PlainPanel.transpose(from, fromStride, fromRows, columns, to, toStride);
+    } else {
+      FloatPacking.transpose(from, 0, fromStride, fromRows, columns, to, 0, toStride);
     }
   }
 
   private void reserve() {
-    int queryDims = FloatPacking.roundUp(keyDim);
-    int outputDims = Math.max(groups.dims(), FloatPacking.roundUp(valueDim));
+    int queryDims = FloatPanel.roundUp(keyDim);
+    int outputDims = Math.max(groups.dims(), FloatPanel.roundUp(valueDim));
     if (q.length < panels || q[0].length < queryDims * W || o[0].length < outputDims * W) {
       int most = Math.max(panels, q.length);
       int mostQueryDims = Math.max(queryDims, q.length == 0 ? 0 : q[0].length / W);
@@ -128,7 +163,7 @@ final class FloatPrefill extends TileEngine {
       values = new float[groups.count() * GROUP_STRIDE];
     }
     int longest = Math.max(queryDims, outputDims);
-    int room = Math.max(CHUNK, W * longest) + FloatPacking.SLACK;
+    int room = Math.max(CHUNK, W * longest) + FloatPanel.SLACK;
     if (rows.length < room) {
       rows = new float[room];
     }
@@ -172,7 +207,11 @@ final class FloatPrefill extends TileEngine {
       for (int plane = 0; plane * PLANE < keyDim; plane++) {
         int dims = Math.min(PLANE, keyDim - plane * PLANE);
         int to = plane * PLANE_SIZE + j * KEY_STRIDE;
-        FloatPacking.packKeys(rows, plane * PLANE, keyDim, count, dims, keys, to);
+        if (plain) {
+          PlainPanel.packKeys(rows, plane * PLANE, keyDim, count, dims, keys, to);
+        } else {
+          FloatPacking.packKeys(rows, plane * PLANE, keyDim, count, dims, keys, to);
+        }
       }
     }
     chunk = Math.max(1, CHUNK / Math.max(1, valueDim));
@@ -186,6 +225,13 @@ final class FloatPrefill extends TileEngine {
 
   private void packValues(int firstGroup, int endGroup, int width, int n, int firstKey) {
     int to = firstGroup * GROUP_STRIDE + firstKey * GROUP;
+    if (plain) {
+      for (int g = firstGroup; g < endGroup; g++) {
+        PlainPanel.packValues(rows, groups.begin(g), valueDim, n, width, values, to);
+        to += GROUP_STRIDE;
+      }
+      return;
+    }
     FloatPacking.packValues(
         rows,
         groups.begin(firstGroup),
@@ -235,16 +281,28 @@ final class FloatPrefill extends TileEngine {
   };
 
   private void findMax() {
-    FloatPanel.tileMax(scores, keyCount, state[panel]);
+    if (plain) {
+      PlainPanel.tileMax(scores, keyCount, state[panel]);
+    } else {
+      FloatPanel.tileMax(scores, keyCount, state[panel]);
+    }
   }
 
   private void raiseMax() {
+    if (plain) {
+      PlainPanel.raiseMax(state[panel], threshold, factor, factorLow, least);
+      return;
+    }
     for (int i = 0; i < W; i += V) {
       FloatPanel.raiseMax(state[panel], i, threshold, factor, factorLow, least);
     }
   }
 
   private void weigh() {
+    if (plain) {
+      PlainPanel.weigh(scores, keyCount, state[panel], factor, factorLow, least);
+      return;
+    }
     for (int i = 0; i < W; i += V) {
       FloatPanel.weigh(scores, keyCount, state[panel], i, factor, factorLow, least);
     }
@@ -258,7 +316,10 @@ final class FloatPrefill extends TileEngine {
     for (int g = 0; g < groups.count(); g++) {
       int v = g * GROUP_STRIDE + firstKey * GROUP;
       int to = groups.begin(g) * W;
-      if (g < groups.sixes()) {
+      if (plain) {
+        int width = g < groups.sixes() ? 6 : 5;
+        PlainPanel.values(values, v, width, scores, keyCount, o[panel], to, state[panel]);
+      } else if (g < groups.sixes()) {
         FloatPanel.values6(values, v, scores, keyCount, o[panel], to, state[panel], -1);
       } else {
         FloatPanel.values5(values, v, scores, keyCount, o[panel], to, state[panel], -1);
@@ -273,6 +334,11 @@ final class FloatPrefill extends TileEngine {
     }
     for (int plane = 0; plane * PLANE < keyDim; plane++) {
       int dims = Math.min(PLANE, keyDim - plane * PLANE);
+      if (plain) {
+        int first = plane * PLANE_SIZE + firstKey * KEY_STRIDE;
+        PlainPanel.scores(keys, first, n, q[panel], plane * PLANE * W, dims, scores, plane > 0);
+        continue;
+      }
       for (int j = 0; j < n; j += GROUP) {
         FloatPanel.scores(
             keys,
@@ -289,7 +355,9 @@ final class FloatPrefill extends TileEngine {
   }
 
   private void scale() {
-    if (hasScaledScores()) {
+    if (hasScaledScores() && plain) {
+      PlainPanel.scale(scores, keyCount * W, (float) call().scale());
+    } else if (hasScaledScores()) {
       FloatScores.scale(scores, keyCount * W, (float) call().scale());
     }
   }
@@ -318,8 +386,12 @@ final class FloatPrefill extends TileEngine {
         bounds[lane] = Math.max(0, Math.min(n, visibleBegin(r) - begin));
         bounds[W + lane] = Math.max(0, Math.min(n, visibleEnd(r) - begin));
       }
-      for (int i = 0; i < W; i += V) {
-        FloatPanel.hideOutside(scores, n, bounds, i);
+      if (plain) {
+        PlainPanel.hideOutside(scores, n, bounds);
+      } else {
+        for (int i = 0; i < W; i += V) {
+          FloatPanel.hideOutside(scores, n, bounds, i);
+        }
       }
     }
     if (!call().attention().mask().isInterval()) {
@@ -424,9 +496,9 @@ final class FloatPrefill extends TileEngine {
   @Override
   boolean finish() {
     boolean finite = true;
-    int stride = FloatPacking.roundUp(valueDim);
+    int stride = FloatPanel.roundUp(valueDim);
     for (int p = 0; p < panels; p++) {
-      FloatPacking.transpose(o[p], 0, W, valueDim, W, rows, 0, stride);
+      transpose(o[p], W, valueDim, W, rows, stride);
       for (int lane = 0; lane < W && p * W + lane < rows(); lane++) {
         float max = state[p][FloatPanel.MAX + lane];
         float sum = state[p][FloatPanel.SUM + lane];

@@ -25,6 +25,7 @@ final class PanelScores extends FloatScores {
   private final int rowStride;
   private final float[] rows; // (W, rowStride)
   private final float[] lanes; // (keys, W)
+  private boolean plain;
 
   /**
    * A view of a panel's scores.
@@ -36,14 +37,21 @@ final class PanelScores extends FloatScores {
     over(scores, 0);
     this.io = io;
     this.scores = scores;
-    this.rowStride = FloatPacking.roundUp(mostKeys);
+    this.rowStride = FloatPanel.roundUp(mostKeys);
     this.rows = new float[W * rowStride];
     this.lanes = new float[rowStride * W];
   }
 
+  /** Whether to work as {@link ScoreView} does, in scalar code with the same bits. */
+  void setPlain(boolean plainLoops) {
+    plain = plainLoops;
+  }
+
   @Override
   void addBias(Tensor bias) {
-    if (isOneRow(bias)) {
+    if (plain) {
+      super.addBias(bias);
+    } else if (isOneRow(bias)) {
       readRow(bias, 0);
       addToLanes(rows, scores, keys());
     } else {
@@ -54,7 +62,9 @@ final class PanelScores extends FloatScores {
 
   @Override
   void hide(Tensor visible) {
-    if (isOneRow(visible)) {
+    if (plain) {
+      super.hide(visible);
+    } else if (isOneRow(visible)) {
       readRow(visible, 0);
       hideFromLanes(rows, scores, keys());
     } else {
@@ -66,7 +76,7 @@ final class PanelScores extends FloatScores {
   @Override
   void addAlibi() {
     long distance = distance(0);
-    if (Math.abs(distance) < FAR) {
+    if (!plain && Math.abs(distance) < FAR) {
       lower((int) distance, (float) slope(0), scores, keys());
     } else {
       super.addAlibi();
