@@ -131,6 +131,20 @@ class CpuMisuseTest {
       assertThatIllegalArgumentException()
           .isThrownBy(() -> two.attend(q, q, q, Attention.standard()))
           .withMessageStartingWith("q: ");
+      Tensor shared = Tensor.allocate(DType.F32, 1, 1, 10, 100);
+      Mask dense = Mask.of(Tensor.of(arena.allocate(10 * 10), DType.BOOL, 10, 10));
+      assertThatIllegalArgumentException()
+          .isThrownBy(() -> two.attend(shared, shared, shared, Attention.standard().mask(dense)))
+          .withMessageStartingWith("mask: BOOL(10, 10)")
+          .withMessageContaining("confined");
+      Mask prefix = Mask.prefix(Tensor.of(arena.allocate(8), DType.I64, 1));
+      assertThatIllegalArgumentException()
+          .isThrownBy(
+              () ->
+                  two.attend(
+                      shared, shared, shared, Attention.standard().mask(Mask.causal().and(prefix))))
+          .withMessageStartingWith("prefix: I64(1)")
+          .withMessageContaining("confined");
     }
   }
 

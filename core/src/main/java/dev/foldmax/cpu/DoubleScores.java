@@ -38,6 +38,11 @@ final class DoubleScores extends ScoreView {
     }
   }
 
+  @Override
+  void lower(int index, double slope, long distance) {
+    scores[offset + index] -= slope * distance;
+  }
+
   /** s = s * scale, then s = cap * tanh(s / cap) where there is a cap. */
   static void scale(double[] s, int n, double scale, double cap) {
     for (int i = 0; i < n; i++) {

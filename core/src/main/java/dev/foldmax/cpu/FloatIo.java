@@ -43,14 +43,14 @@ final class FloatIo extends ScratchIo<float[]> {
           }
         }
       }
-      case I8 -> {
+      case I8, BOOL -> { // true is any number but 0
         for (int done = 0; done < n; done += CHUNK) {
           int chunk = Math.min(CHUNK, n - done);
           MemorySegment.copy(segment, JAVA_BYTE, offset + done, bytes, 0, chunk);
           fromI8(bytes, chunk, to, at + done);
         }
       }
-      case F64, BOOL, I32, I64 -> {
+      case F64, I32, I64 -> {
         for (int i = 0; i < n; i++) {
           to[at + i] = (float) tensor.at(offset + i);
         }
@@ -103,12 +103,14 @@ final class FloatIo extends ScratchIo<float[]> {
   @Override
   boolean divide(float[] x, int at, int n, double divisor) {
     float by = (float) divisor;
-    boolean finite = true;
     for (int i = at; i < at + n; i++) {
       x[i] = x[i] / by + 0.0f;
-      finite &= Math.abs(x[i]) <= Float.MAX_VALUE;
     }
-    return finite;
+    int largest = 0; // apart from the division, which C2 turns into vector code
+    for (int i = at; i < at + n; i++) {
+      largest = Math.max(largest, Float.floatToRawIntBits(x[i]) & Integer.MAX_VALUE);
+    }
+    return largest <= Float.floatToRawIntBits(Float.MAX_VALUE);
   }
 
   @Override

@@ -36,11 +36,14 @@ final class FloatPanel {
   /** Row stride of a plane: off the powers of two, which would fall into one set of the cache. */
   static final int KEY_STRIDE = PLANE + 8;
 
-  /** How many elements {@link #packValues} moves at a time, of which GROUP count. */
+  /** Side of the blocks of {@link FloatPacking#transpose}, at every vector width. */
+  static final int SIDE = 4;
+
+  /** How many elements {@link FloatPacking#packValues} moves at a time, of which GROUP count. */
   static final int PACKED = 8;
 
-  private static final VectorSpecies<Float> PACK =
-      V >= PACKED ? FloatVector.SPECIES_256 : FloatVector.SPECIES_128;
+  /** Elements that packing may touch past the end of what it reads and of what it writes. */
+  static final int SLACK = Math.max(V, PACKED);
 
   /** Offsets of a panel's lane vectors: maximum, sum, correction, and the tile's maximum. */
   static final int MAX = 0;
@@ -53,6 +56,11 @@ final class FloatPanel {
   // Vectors are loaded and broadcast by the Vector API's own methods: see Exponential.
 
   private FloatPanel() {}
+
+  /** The next multiple of {@link #SIDE}. */
+  static int roundUp(int n) {
+    return (n + SIDE - 1) / SIDE * SIDE;
+  }
 
   /**
    * Scores of six keys: {@code s[j][lane] = sum over d of k[j][d] * q[d][lane]}, in ascending d.
@@ -143,46 +151,34 @@ final class FloatPanel {
   }
 
   /**
-   * Spreads a key's value over the groups: six dimensions each, moved eight at a time. The two too
-   * many are overwritten by the next key's, so keys must come in ascending order.
-   *
-   * @param row a value, with room for {@code PACKED - GROUP} more elements
-   * @param to groups, {@code groupStride} apart from {@code at}
-   */
-  static void packValues(float[] row, int groups, float[] to, int at, int groupStride) {
-    for (int g = 0; g < groups; g++) {
-      for (int i = 0; i < PACKED; i += PACK.length()) {
-        FloatVector.fromArray(PACK, row, g * GROUP + i).intoArray(to, at + g * groupStride + i);
-      }
-    }
-  }
-
-  /**
-   * Adds weighted values in six dimensions: {@code o[d][lane] += sum over j of v[j][d] *
-   * p[j][lane]}, in ascending j.
+   * Corrects six dimensions of the output and adds weighted values: {@code o[d][lane] = o[d][lane]
+   * * c[lane] + sum over j of v[j][d] * p[j][lane]}, in ascending j.
    *
    * @param v values, (keys, 6) from {@code v0}
    * @param p weights, (keys, W)
    * @param o outputs, (6, W) from {@code o0}
    * @param never -1
    */
-  static void values(float[] v, int v0, float[] p, int keys, float[] o, int o0, int never) {
-    FloatVector a0 = FloatVector.fromArray(F, o, o0);
-    FloatVector a1 = FloatVector.fromArray(F, o, o0 + V);
-    FloatVector b0 = FloatVector.fromArray(F, o, o0 + W);
-    FloatVector b1 = FloatVector.fromArray(F, o, o0 + W + V);
-    FloatVector c0 = FloatVector.fromArray(F, o, o0 + 2 * W);
-    FloatVector c1 = FloatVector.fromArray(F, o, o0 + 2 * W + V);
-    FloatVector d0 = FloatVector.fromArray(F, o, o0 + 3 * W);
-    FloatVector d1 = FloatVector.fromArray(F, o, o0 + 3 * W + V);
-    FloatVector e0 = FloatVector.fromArray(F, o, o0 + 4 * W);
-    FloatVector e1 = FloatVector.fromArray(F, o, o0 + 4 * W + V);
-    FloatVector f0 = FloatVector.fromArray(F, o, o0 + 5 * W);
-    FloatVector f1 = FloatVector.fromArray(F, o, o0 + 5 * W + V);
+  static void values6(
+      float[] v, int v0, float[] p, int keys, float[] o, int o0, float[] state, int never) {
+    FloatVector x0 = FloatVector.fromArray(F, state, CORRECTION);
+    FloatVector x1 = FloatVector.fromArray(F, state, CORRECTION + V);
+    FloatVector a0 = FloatVector.fromArray(F, o, o0).mul(x0);
+    FloatVector a1 = FloatVector.fromArray(F, o, o0 + V).mul(x1);
+    FloatVector b0 = FloatVector.fromArray(F, o, o0 + W).mul(x0);
+    FloatVector b1 = FloatVector.fromArray(F, o, o0 + W + V).mul(x1);
+    FloatVector c0 = FloatVector.fromArray(F, o, o0 + 2 * W).mul(x0);
+    FloatVector c1 = FloatVector.fromArray(F, o, o0 + 2 * W + V).mul(x1);
+    FloatVector d0 = FloatVector.fromArray(F, o, o0 + 3 * W).mul(x0);
+    FloatVector d1 = FloatVector.fromArray(F, o, o0 + 3 * W + V).mul(x1);
+    FloatVector e0 = FloatVector.fromArray(F, o, o0 + 4 * W).mul(x0);
+    FloatVector e1 = FloatVector.fromArray(F, o, o0 + 4 * W + V).mul(x1);
+    FloatVector f0 = FloatVector.fromArray(F, o, o0 + 5 * W).mul(x0);
+    FloatVector f1 = FloatVector.fromArray(F, o, o0 + 5 * W + V).mul(x1);
     for (int j = 0; j < keys; j++) {
       int row = v0 + j * GROUP;
-      FloatVector x0 = FloatVector.fromArray(F, p, j * W);
-      FloatVector x1 = FloatVector.fromArray(F, p, j * W + V);
+      x0 = FloatVector.fromArray(F, p, j * W);
+      x1 = FloatVector.fromArray(F, p, j * W + V);
       FloatVector t = FloatVector.broadcast(F, v[row]);
       a0 = t.fma(x0, a0);
       a1 = t.fma(x1, a1);
@@ -222,6 +218,59 @@ final class FloatPanel {
     f1.intoArray(o, o0 + 5 * W + V);
   }
 
+  /** {@link #values6} for five dimensions; the sixth of each key is left alone. */
+  static void values5(
+      float[] v, int v0, float[] p, int keys, float[] o, int o0, float[] state, int never) {
+    FloatVector x0 = FloatVector.fromArray(F, state, CORRECTION);
+    FloatVector x1 = FloatVector.fromArray(F, state, CORRECTION + V);
+    FloatVector a0 = FloatVector.fromArray(F, o, o0).mul(x0);
+    FloatVector a1 = FloatVector.fromArray(F, o, o0 + V).mul(x1);
+    FloatVector b0 = FloatVector.fromArray(F, o, o0 + W).mul(x0);
+    FloatVector b1 = FloatVector.fromArray(F, o, o0 + W + V).mul(x1);
+    FloatVector c0 = FloatVector.fromArray(F, o, o0 + 2 * W).mul(x0);
+    FloatVector c1 = FloatVector.fromArray(F, o, o0 + 2 * W + V).mul(x1);
+    FloatVector d0 = FloatVector.fromArray(F, o, o0 + 3 * W).mul(x0);
+    FloatVector d1 = FloatVector.fromArray(F, o, o0 + 3 * W + V).mul(x1);
+    FloatVector e0 = FloatVector.fromArray(F, o, o0 + 4 * W).mul(x0);
+    FloatVector e1 = FloatVector.fromArray(F, o, o0 + 4 * W + V).mul(x1);
+    for (int j = 0; j < keys; j++) {
+      int row = v0 + j * GROUP;
+      x0 = FloatVector.fromArray(F, p, j * W);
+      x1 = FloatVector.fromArray(F, p, j * W + V);
+      FloatVector t = FloatVector.broadcast(F, v[row]);
+      a0 = t.fma(x0, a0);
+      a1 = t.fma(x1, a1);
+      t = FloatVector.broadcast(F, v[row + 1]);
+      b0 = t.fma(x0, b0);
+      b1 = t.fma(x1, b1);
+      if (j == never) {
+        break;
+      }
+      t = FloatVector.broadcast(F, v[row + 2]);
+      c0 = t.fma(x0, c0);
+      c1 = t.fma(x1, c1);
+      t = FloatVector.broadcast(F, v[row + 3]);
+      d0 = t.fma(x0, d0);
+      d1 = t.fma(x1, d1);
+      if (j == never) {
+        break;
+      }
+      t = FloatVector.broadcast(F, v[row + 4]);
+      e0 = t.fma(x0, e0);
+      e1 = t.fma(x1, e1);
+    }
+    a0.intoArray(o, o0);
+    a1.intoArray(o, o0 + V);
+    b0.intoArray(o, o0 + W);
+    b1.intoArray(o, o0 + W + V);
+    c0.intoArray(o, o0 + 2 * W);
+    c1.intoArray(o, o0 + 2 * W + V);
+    d0.intoArray(o, o0 + 3 * W);
+    d1.intoArray(o, o0 + 3 * W + V);
+    e0.intoArray(o, o0 + 4 * W);
+    e1.intoArray(o, o0 + 4 * W + V);
+  }
+
   /**
    * The larger of two; where either is NaN, b. {@code FloatVector.max} is emulated on x86 for
    * Java's rule on NaN and was measured at 9.8 G elements/s against 25.8. It is b's method that is
@@ -235,24 +284,31 @@ final class FloatPanel {
    * The largest of the running maximum and a tile's scores, per lane, into NEW_MAX; as by {@link
    * #larger}, but written out. With a NaN among the scores it may be anything: the sum makes such a
    * lane NaN whatever the maximum.
-   *
-   * @param i the first lane, 0 or V
    */
-  static void tileMax(float[] s, int keys, float[] state, int i) {
-    FloatVector a = FloatVector.fromArray(F, state, MAX + i);
-    FloatVector b = a;
+  static void tileMax(float[] s, int keys, float[] state) {
+    FloatVector a0 = FloatVector.fromArray(F, state, MAX);
+    FloatVector a1 = FloatVector.fromArray(F, state, MAX + V);
+    FloatVector b0 = a0;
+    FloatVector b1 = a1;
     int j = 0;
     for (; j < keys - 1; j += 2) {
-      FloatVector x = FloatVector.fromArray(F, s, j * W + i);
-      FloatVector y = FloatVector.fromArray(F, s, j * W + W + i);
-      a = x.blend(a, x.compare(VectorOperators.LE, a));
-      b = y.blend(b, y.compare(VectorOperators.LE, b));
+      FloatVector x = FloatVector.fromArray(F, s, j * W);
+      a0 = x.blend(a0, x.compare(VectorOperators.LE, a0));
+      x = FloatVector.fromArray(F, s, j * W + V);
+      a1 = x.blend(a1, x.compare(VectorOperators.LE, a1));
+      x = FloatVector.fromArray(F, s, j * W + W);
+      b0 = x.blend(b0, x.compare(VectorOperators.LE, b0));
+      x = FloatVector.fromArray(F, s, j * W + W + V);
+      b1 = x.blend(b1, x.compare(VectorOperators.LE, b1));
     }
     if (j < keys) {
-      FloatVector x = FloatVector.fromArray(F, s, j * W + i);
-      a = x.blend(a, x.compare(VectorOperators.LE, a));
+      FloatVector x = FloatVector.fromArray(F, s, j * W);
+      a0 = x.blend(a0, x.compare(VectorOperators.LE, a0));
+      x = FloatVector.fromArray(F, s, j * W + V);
+      a1 = x.blend(a1, x.compare(VectorOperators.LE, a1));
     }
-    larger(a, b).intoArray(state, NEW_MAX + i);
+    larger(a0, b0).intoArray(state, NEW_MAX);
+    larger(a1, b1).intoArray(state, NEW_MAX + V);
   }
 
   /**
@@ -263,9 +319,8 @@ final class FloatPanel {
    * @param i the first lane, 0 or V. The loops that take exponentials take them for one vector at a
    *     time: with two in a method C2 comes near its limit on nodes and boxes the vectors it meets
    *     after that
-   * @return whether any lane has a new maximum
    */
-  static boolean raiseMax(
+  static void raiseMax(
       float[] state, int i, float threshold, float factor, float factorLow, float least) {
     FloatVector old = FloatVector.fromArray(F, state, MAX + i);
     FloatVector candidate = FloatVector.fromArray(F, state, NEW_MAX + i);
@@ -277,7 +332,6 @@ final class FloatPanel {
     max.intoArray(state, MAX + i);
     c.intoArray(state, CORRECTION + i);
     FloatVector.fromArray(F, state, SUM + i).mul(c).intoArray(state, SUM + i);
-    return rises.anyTrue();
   }
 
   /**
@@ -299,16 +353,6 @@ final class FloatPanel {
       l = p.add(l);
     }
     FloatVector.fromArray(F, state, SUM + i).add(l).intoArray(state, SUM + i);
-  }
-
-  /** O = O * c, for (dims, W) outputs. */
-  static void correct(float[] o, int dims, float[] state) {
-    FloatVector c0 = FloatVector.fromArray(F, state, CORRECTION);
-    FloatVector c1 = FloatVector.fromArray(F, state, CORRECTION + V);
-    for (int d = 0; d < dims; d++) {
-      FloatVector.fromArray(F, o, d * W).mul(c0).intoArray(o, d * W);
-      FloatVector.fromArray(F, o, d * W + V).mul(c1).intoArray(o, d * W + V);
-    }
   }
 
   /**

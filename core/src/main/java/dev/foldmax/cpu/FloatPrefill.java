@@ -2,12 +2,14 @@ package dev.foldmax.cpu;
 
 import dev.foldmax.KeyValues;
 import dev.foldmax.Rescale;
+import dev.foldmax.Tensor;
 import dev.foldmax.spi.AttentionCall;
 import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Attention of many queries in float32: lanes are queries, see {@link FloatPanel}. A block is up to
- * 128 queries of one head, in panels; a tile of keys is copied to scratch and packed once for all
+ * 256 queries of one head, in panels; a tile of keys is copied to scratch and packed once for all
  * panels of the block, and stays in the second-level cache while they take turns.
  */
 final class FloatPrefill extends TileEngine {
@@ -15,6 +17,13 @@ final class FloatPrefill extends TileEngine {
   private static final int TILE = 192;
 
   private static final int CELL = 32 * TILE;
+
+  /** Rows of a block at head dimensions up to 128. */
+  private static final int MOST_ROWS = 256;
+
+  /** Elements of rows that are read before they are packed: what the first-level cache keeps. */
+  private static final int CHUNK = 2048;
+
   private static final int V = FloatPanel.V;
   private static final int W = FloatPanel.W;
   private static final int GROUP = FloatPanel.GROUP;
@@ -22,17 +31,21 @@ final class FloatPrefill extends TileEngine {
   private static final int KEY_STRIDE = FloatPanel.KEY_STRIDE;
 
   /** Room for what the packing of a group's last key writes past it. */
-  private static final int GROUP_STRIDE = TILE * GROUP + FloatPanel.PACKED;
+  private static final int GROUP_STRIDE = TILE * GROUP + FloatPanel.SLACK;
 
   private static final int PLANE_SIZE = (TILE + GROUP) * KEY_STRIDE;
 
   private final FloatIo io = new FloatIo();
-  private final FloatScores view = new FloatScores(this, io, 1, W, TILE);
+
+  private final Loops loops;
+
+  /** Whether this block is folded by {@link PlainPanel}. */
+  private boolean plain;
 
   private int panels;
   private int keyDim;
   private int valueDim;
-  private int valueGroups;
+  private ValueGroups groups = ValueGroups.of(0);
   private float factor;
   private float factorLow;
   private float least;
@@ -43,22 +56,37 @@ final class FloatPrefill extends TileEngine {
   private long panelBegin;
   private int firstKey;
   private int keyCount;
-  private boolean raised;
 
   private float[][] q = {}; // (panels)(Dqk, W)
-  private float[][] o = {}; // (panels)(value groups * 6, W)
+  private float[][] o = {}; // (panels)(dimensions of the value groups, W)
   private float[][] state = {}; // (panels)(4, W): maximum, sum, correction, new maximum
-  private float[][][] levelO = {}; // (levels)(panels)(value groups * 6, W)
+  private float[][][] levelO = {}; // (levels)(panels)(dimensions of the value groups, W)
   private float[][][] levelState = {}; // (levels)(panels)(4, W)
   private float[] keys = {}; // (planes)(TILE + 6, KEY_STRIDE)
   private float[] values = {}; // (value groups)(TILE, 6) and a little room
   private final float[] scores = new float[(TILE + GROUP) * W]; // (keys, W)
+  private final PanelScores view = new PanelScores(this, io, scores, TILE);
   private float[] hidden = {}; // (keys, W), when careful
   private final float[] bounds = new float[2 * W];
-  private float[] row = {}; // (Dqk or Dv)
+
+  /** Rows of keys, values, queries or outputs on their way: they stay in the first-level cache. */
+  private float[] rows = {}; // (W or CHUNK / D, D)
+
+  /** Which loops an engine takes: they give the same bits. */
+  enum Loops {
+    /** Vectors, once they are compiled; see {@link PrefillWarmUp}. */
+    AUTO,
+    VECTORS,
+    PLAIN
+  }
 
   FloatPrefill() {
+    this(Loops.AUTO);
+  }
+
+  FloatPrefill(Loops loops) {
     super(TILE, CELL);
+    this.loops = loops;
   }
 
   @Override
@@ -66,40 +94,63 @@ final class FloatPrefill extends TileEngine {
     return "prefill f32, lanes are queries, panels of " + W;
   }
 
+  /** The more rows share a packed tile the better, as long as they fit the second-level cache. */
   @Override
   int maxRows(AttentionCall call) {
-    return Math.max(W, (Math.max(call.keyDim(), call.valueDim()) <= 128 ? 128 : 64) / W * W);
+    int dims = Math.max(128, Math.max(call.keyDim(), call.valueDim()));
+    return Math.max(W, MOST_ROWS * 128 / dims / W * W);
   }
 
   @Override
   void packQueries() {
     AttentionCall call = call();
     keyDim = call.keyDim();
-    valueDim = call.valueDim();
-    valueGroups = (valueDim + GROUP - 1) / GROUP;
+    if (valueDim != call.valueDim()) {
+      valueDim = call.valueDim();
+      groups = ValueGroups.of(valueDim);
+    }
     panels = (rows() + W - 1) / W;
     double c = scoreUnit() * Exponential.LOG2_E_DOUBLE;
     factor = (float) c;
     factorLow = Exponential.low(c);
     least = Exponential.least(factor);
     threshold = rescale() == Rescale.LAZY ? (float) (call.attention().tau() / c) : 0;
+    plain =
+        switch (loops) {
+          case VECTORS -> false;
+          // The soft cap's hyperbolic tangent has no scalar twin.
+          case PLAIN -> call.attention().softCap() == 0;
+          case AUTO -> call.attention().softCap() == 0 && PrefillWarmUp.wantsPlain(call, batch());
+        };
+    view.setPlain(plain);
     reserve();
-    for (int r = 0; r < panels * W; r++) {
-      io.readQuery(this, Math.min(r, rows() - 1), row, 0);
-      float[] panel = q[r / W];
-      for (int d = 0; d < keyDim; d++) {
-        panel[d * W + r % W] = row[d];
+    int stride = FloatPanel.roundUp(keyDim);
+    for (int p = 0; p < panels; p++) {
+      for (int lane = 0; lane < W; lane++) {
+        io.readQuery(this, Math.min(p * W + lane, rows() - 1), rows, lane * stride);
       }
+      transpose(rows, stride, W, keyDim, q[p], W);
+    }
+  }
+
+  private void transpose(
+      float[] from, int fromStride, int fromRows, int columns, float[] to, int toStride) {
+    if (plain) {
+      PlainPanel.transpose(from, fromStride, fromRows, columns, to, toStride);
+    } else {
+      FloatPacking.transpose(from, 0, fromStride, fromRows, columns, to, 0, toStride);
     }
   }
 
   private void reserve() {
-    if (q.length < panels || q[0].length < keyDim * W || o[0].length < valueGroups * GROUP * W) {
+    int queryDims = FloatPanel.roundUp(keyDim);
+    int outputDims = Math.max(groups.dims(), FloatPanel.roundUp(valueDim));
+    if (q.length < panels || q[0].length < queryDims * W || o[0].length < outputDims * W) {
       int most = Math.max(panels, q.length);
-      int mostKeyDim = Math.max(keyDim, most == 0 || q.length == 0 ? 0 : q[0].length / W);
-      int mostDims = Math.max(valueGroups * GROUP, o.length == 0 ? 0 : o[0].length / W);
-      q = new float[most][mostKeyDim * W];
-      o = new float[most][mostDims * W];
+      int mostQueryDims = Math.max(queryDims, q.length == 0 ? 0 : q[0].length / W);
+      int mostOutputDims = Math.max(outputDims, o.length == 0 ? 0 : o[0].length / W);
+      q = new float[most][mostQueryDims * W];
+      o = new float[most][mostOutputDims * W];
       state = new float[most][FloatPanel.STATE_SIZE];
       levelO = new float[0][][];
       levelState = new float[0][][];
@@ -108,12 +159,13 @@ final class FloatPrefill extends TileEngine {
     if (keys.length < planes * PLANE_SIZE) {
       keys = new float[planes * PLANE_SIZE];
     }
-    if (values.length < valueGroups * GROUP_STRIDE) {
-      values = new float[valueGroups * GROUP_STRIDE];
+    if (values.length < groups.count() * GROUP_STRIDE) {
+      values = new float[groups.count() * GROUP_STRIDE];
     }
-    int longest = Math.max(keyDim, valueGroups * GROUP) + FloatPanel.PACKED;
-    if (row.length < longest) {
-      row = new float[longest];
+    int longest = Math.max(queryDims, outputDims);
+    int room = Math.max(CHUNK, W * longest) + FloatPanel.SLACK;
+    if (rows.length < room) {
+      rows = new float[room];
     }
   }
 
@@ -148,38 +200,53 @@ final class FloatPrefill extends TileEngine {
 
   private void loadTile(long begin, int n) {
     KeyValues kv = call().keyValues();
-    for (int plane = 0; plane * PLANE < keyDim; plane++) {
-      int dims = Math.min(PLANE, keyDim - plane * PLANE);
-      io.readRows(
-          kv,
-          kv.keys(),
-          kv.keyScales(),
-          batch(),
-          keyHead(),
-          begin,
-          n,
-          plane * PLANE,
-          dims,
-          keys,
-          plane * PLANE_SIZE,
-          KEY_STRIDE);
+    int chunk = Math.max(1, CHUNK / Math.max(1, keyDim));
+    for (int j = 0; j < n && keyDim > 0; j += chunk) {
+      int count = Math.min(chunk, n - j);
+      readRows(kv.keys(), kv.keyScales(), begin + j, count, keyDim);
+      for (int plane = 0; plane * PLANE < keyDim; plane++) {
+        int dims = Math.min(PLANE, keyDim - plane * PLANE);
+        int to = plane * PLANE_SIZE + j * KEY_STRIDE;
+        if (plain) {
+          PlainPanel.packKeys(rows, plane * PLANE, keyDim, count, dims, keys, to);
+        } else {
+          FloatPacking.packKeys(rows, plane * PLANE, keyDim, count, dims, keys, to);
+        }
+      }
     }
-    for (int j = 0; j < n; j++) {
-      io.readRows(
-          kv,
-          kv.values(),
-          kv.valueScales(),
-          batch(),
-          keyHead(),
-          begin + j,
-          1,
-          0,
-          valueDim,
-          row,
-          0,
-          valueDim);
-      FloatPanel.packValues(row, valueGroups, values, j * GROUP, GROUP_STRIDE);
+    chunk = Math.max(1, CHUNK / Math.max(1, valueDim));
+    for (int j = 0; j < n; j += chunk) {
+      int count = Math.min(chunk, n - j);
+      readRows(kv.values(), kv.valueScales(), begin + j, count, valueDim);
+      packValues(0, groups.sixes(), 6, count, j);
+      packValues(groups.sixes(), groups.count(), 5, count, j);
     }
+  }
+
+  private void packValues(int firstGroup, int endGroup, int width, int n, int firstKey) {
+    int to = firstGroup * GROUP_STRIDE + firstKey * GROUP;
+    if (plain) {
+      for (int g = firstGroup; g < endGroup; g++) {
+        PlainPanel.packValues(rows, groups.begin(g), valueDim, n, width, values, to);
+        to += GROUP_STRIDE;
+      }
+      return;
+    }
+    FloatPacking.packValues(
+        rows,
+        groups.begin(firstGroup),
+        valueDim,
+        n,
+        endGroup - firstGroup,
+        width,
+        values,
+        to,
+        GROUP_STRIDE);
+  }
+
+  private void readRows(Tensor tensor, @Nullable Tensor scales, long begin, int n, int dims) {
+    KeyValues kv = call().keyValues();
+    io.readRows(kv, tensor, scales, batch(), keyHead(), begin, n, 0, dims, rows, 0, dims);
   }
 
   /** The five lines, for the keys {@code first} to {@code first + n} of the tile. */
@@ -210,32 +277,34 @@ final class FloatPrefill extends TileEngine {
     FloatPrefill::findMax,
     FloatPrefill::raiseMax,
     FloatPrefill::weigh,
-    FloatPrefill::correct,
     FloatPrefill::addValues
   };
 
   private void findMax() {
-    for (int i = 0; i < W; i += V) {
-      FloatPanel.tileMax(scores, keyCount, state[panel], i);
+    if (plain) {
+      PlainPanel.tileMax(scores, keyCount, state[panel]);
+    } else {
+      FloatPanel.tileMax(scores, keyCount, state[panel]);
     }
   }
 
   private void raiseMax() {
-    raised = false;
+    if (plain) {
+      PlainPanel.raiseMax(state[panel], threshold, factor, factorLow, least);
+      return;
+    }
     for (int i = 0; i < W; i += V) {
-      raised |= FloatPanel.raiseMax(state[panel], i, threshold, factor, factorLow, least);
+      FloatPanel.raiseMax(state[panel], i, threshold, factor, factorLow, least);
     }
   }
 
   private void weigh() {
+    if (plain) {
+      PlainPanel.weigh(scores, keyCount, state[panel], factor, factorLow, least);
+      return;
+    }
     for (int i = 0; i < W; i += V) {
       FloatPanel.weigh(scores, keyCount, state[panel], i, factor, factorLow, least);
-    }
-  }
-
-  private void correct() {
-    if (raised || rescale() == Rescale.ALWAYS) {
-      FloatPanel.correct(o[panel], valueGroups * GROUP, state[panel]);
     }
   }
 
@@ -244,9 +313,17 @@ final class FloatPrefill extends TileEngine {
       addVisibleValues(panel, firstKey, keyCount);
       return;
     }
-    for (int g = 0; g < valueGroups; g++) {
-      int at = g * GROUP_STRIDE + firstKey * GROUP;
-      FloatPanel.values(values, at, scores, keyCount, o[panel], g * GROUP * W, -1);
+    for (int g = 0; g < groups.count(); g++) {
+      int v = g * GROUP_STRIDE + firstKey * GROUP;
+      int to = groups.begin(g) * W;
+      if (plain) {
+        int width = g < groups.sixes() ? 6 : 5;
+        PlainPanel.values(values, v, width, scores, keyCount, o[panel], to, state[panel]);
+      } else if (g < groups.sixes()) {
+        FloatPanel.values6(values, v, scores, keyCount, o[panel], to, state[panel], -1);
+      } else {
+        FloatPanel.values5(values, v, scores, keyCount, o[panel], to, state[panel], -1);
+      }
     }
   }
 
@@ -257,6 +334,11 @@ final class FloatPrefill extends TileEngine {
     }
     for (int plane = 0; plane * PLANE < keyDim; plane++) {
       int dims = Math.min(PLANE, keyDim - plane * PLANE);
+      if (plain) {
+        int first = plane * PLANE_SIZE + firstKey * KEY_STRIDE;
+        PlainPanel.scores(keys, first, n, q[panel], plane * PLANE * W, dims, scores, plane > 0);
+        continue;
+      }
       for (int j = 0; j < n; j += GROUP) {
         FloatPanel.scores(
             keys,
@@ -273,7 +355,9 @@ final class FloatPrefill extends TileEngine {
   }
 
   private void scale() {
-    if (hasScaledScores()) {
+    if (hasScaledScores() && plain) {
+      PlainPanel.scale(scores, keyCount * W, (float) call().scale());
+    } else if (hasScaledScores()) {
       FloatScores.scale(scores, keyCount * W, (float) call().scale());
     }
   }
@@ -291,7 +375,7 @@ final class FloatPrefill extends TileEngine {
     int firstRow = panel * W;
     int count = Math.min(W, rows() - firstRow);
     if (hasScaledScores()) {
-      view.over(scores, 0).set(firstRow, count, begin, n);
+      view.set(firstRow, count, begin, n);
       view.addBiases();
       view.applyFunction();
     }
@@ -302,12 +386,16 @@ final class FloatPrefill extends TileEngine {
         bounds[lane] = Math.max(0, Math.min(n, visibleBegin(r) - begin));
         bounds[W + lane] = Math.max(0, Math.min(n, visibleEnd(r) - begin));
       }
-      for (int i = 0; i < W; i += V) {
-        FloatPanel.hideOutside(scores, n, bounds, i);
+      if (plain) {
+        PlainPanel.hideOutside(scores, n, bounds);
+      } else {
+        for (int i = 0; i < W; i += V) {
+          FloatPanel.hideOutside(scores, n, bounds, i);
+        }
       }
     }
     if (!call().attention().mask().isInterval()) {
-      view.over(scores, 0).set(firstRow, count, begin, n);
+      view.set(firstRow, count, begin, n);
       view.hideMasked();
     }
     if (isCareful()) {
@@ -325,16 +413,18 @@ final class FloatPrefill extends TileEngine {
   /** The values kernel's arithmetic, lane by lane, without the values of hidden keys. */
   private void addVisibleValues(int p, int first, int n) {
     float[] output = o[p];
-    for (int d = 0; d < valueDim; d++) {
-      for (int lane = 0; lane < W; lane++) {
-        float sum = output[d * W + lane];
-        for (int j = 0; j < n; j++) {
-          if (hidden[j * W + lane] != Float.NEGATIVE_INFINITY) {
-            float v = values[d / GROUP * GROUP_STRIDE + (first + j) * GROUP + d % GROUP];
-            sum = Math.fma(scores[j * W + lane], v, sum);
+    for (int g = 0; g < groups.count(); g++) {
+      for (int d = groups.begin(g); d < groups.begin(g + 1); d++) {
+        int v = g * GROUP_STRIDE + first * GROUP + d - groups.begin(g);
+        for (int lane = 0; lane < W; lane++) {
+          float sum = output[d * W + lane] * state[p][FloatPanel.CORRECTION + lane];
+          for (int j = 0; j < n; j++) {
+            if (hidden[j * W + lane] != Float.NEGATIVE_INFINITY) {
+              sum = Math.fma(scores[j * W + lane], values[v + j * GROUP], sum);
+            }
           }
+          output[d * W + lane] = sum;
         }
-        output[d * W + lane] = sum;
       }
     }
   }
@@ -348,7 +438,7 @@ final class FloatPrefill extends TileEngine {
         FloatPanel.correctTo(earlier, state[p], i, factor, factorLow, least);
         FloatPanel.correctTo(state[p], state[p], i, factor, factorLow, least);
       }
-      FloatPanel.merge(earlier, levelO[level][p], state[p], o[p], valueGroups * GROUP);
+      FloatPanel.merge(earlier, levelO[level][p], state[p], o[p], groups.dims());
     }
   }
 
@@ -376,13 +466,13 @@ final class FloatPrefill extends TileEngine {
   @Override
   int partialSize(AttentionCall call, int blockRows) {
     int blockPanels = (blockRows + W - 1) / W;
-    return blockPanels * W * (2 + (call.valueDim() + GROUP - 1) / GROUP * GROUP);
+    return blockPanels * W * (2 + ValueGroups.of(call.valueDim()).dims());
   }
 
   @Override
   void save(Partials partials, long index) {
     float[] to = partials.floats(index);
-    int size = valueGroups * GROUP * W;
+    int size = groups.dims() * W;
     int at = 0;
     for (int p = 0; p < panels; p++) {
       System.arraycopy(state[p], 0, to, at, 2 * W);
@@ -394,7 +484,7 @@ final class FloatPrefill extends TileEngine {
   @Override
   void load(Partials partials, long index) {
     float[] from = partials.floats(index);
-    int size = valueGroups * GROUP * W;
+    int size = groups.dims() * W;
     int at = 0;
     for (int p = 0; p < panels; p++) {
       System.arraycopy(from, at, state[p], 0, 2 * W);
@@ -406,15 +496,14 @@ final class FloatPrefill extends TileEngine {
   @Override
   boolean finish() {
     boolean finite = true;
-    for (int r = 0; r < rows(); r++) {
-      float[] output = o[r / W];
-      int lane = r % W;
-      for (int d = 0; d < valueDim; d++) {
-        row[d] = output[d * W + lane];
+    int stride = FloatPanel.roundUp(valueDim);
+    for (int p = 0; p < panels; p++) {
+      transpose(o[p], W, valueDim, W, rows, stride);
+      for (int lane = 0; lane < W && p * W + lane < rows(); lane++) {
+        float max = state[p][FloatPanel.MAX + lane];
+        float sum = state[p][FloatPanel.SUM + lane];
+        finite &= io.finish(this, p * W + lane, max, sum, rows, lane * stride);
       }
-      float[] lanes = state[r / W];
-      finite &=
-          io.finish(this, r, lanes[FloatPanel.MAX + lane], lanes[FloatPanel.SUM + lane], row, 0);
     }
     return finite;
   }

@@ -6,7 +6,7 @@ import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorSpecies;
 
 /** Scores in float32 scratch. */
-final class FloatScores extends ScoreView {
+class FloatScores extends ScoreView {
   private static final VectorSpecies<Float> F = Species.F32;
 
   private final FloatIo io;
@@ -21,7 +21,7 @@ final class FloatScores extends ScoreView {
   }
 
   /** Looks at scratch whose index 0 is at {@code at}. */
-  FloatScores over(float[] scratch, int at) {
+  final FloatScores over(float[] scratch, int at) {
     scores = scratch;
     offset = at;
     return this;
@@ -44,6 +44,13 @@ final class FloatScores extends ScoreView {
       int at = offset + index + j * stride;
       scores[at] = withBias(scores[at], run[j]);
     }
+  }
+
+  /** One rounding, as in the vectors of {@link PanelScores}. */
+  @Override
+  void lower(int index, double slope, long distance) {
+    int at = offset + index;
+    scores[at] = Math.fma(-(float) slope, (float) distance, scores[at]);
   }
 
   /** A bias of -inf hides a key, also one whose score is NaN. */

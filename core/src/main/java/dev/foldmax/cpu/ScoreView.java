@@ -9,8 +9,8 @@ import dev.foldmax.Tensor;
 
 /**
  * A rectangle of natural scores in an engine's scratch, in whichever order the engine keeps them:
- * what biases, ALiBi, functions and masks that are no intervals work on. They touch each score with
- * scalar code; the dot product behind it costs more.
+ * what biases, ALiBi, functions and masks that are no intervals work on. Here they touch each score
+ * with scalar code; {@link PanelScores} does most of it in vectors.
  */
 abstract class ScoreView implements ScoreTile {
   private final TileEngine engine;
@@ -38,6 +38,9 @@ abstract class ScoreView implements ScoreTile {
   /** Adds {@code n} elements of a tensor, {@code step} apart, to scores {@code stride} apart. */
   abstract void add(Tensor bias, long offset, long step, int n, int index, int stride);
 
+  /** Subtracts {@code slope * distance} from the score at an index. */
+  abstract void lower(int index, double slope, long distance);
+
   /** Looks at the scores of some rows and keys; row {@code first} is at index 0. */
   final void set(int first, int count, long keyBegin, int keyCount) {
     firstRow = first;
@@ -53,29 +56,39 @@ abstract class ScoreView implements ScoreTile {
   /** Adds the bias, then ALiBi. */
   final void addBiases() {
     Attention attention = engine.call().attention();
-    Tensor bias = attention.bias();
-    if (bias != null) {
-      long column = begin - engine.sequence().firstKey();
-      long step = columnStep(bias);
-      for (int i = 0; i < rows; i++) {
-        long offset = bias.broadcastOffset(engine.batch(), head(i), query(i), column);
-        add(bias, offset, step, keys, index(i, 0), keyStride);
-      }
+    if (attention.bias() != null) {
+      addBias(attention.bias());
     }
     if (attention.alibiSlopes() != null) {
       addAlibi();
     }
   }
 
-  private void addAlibi() {
-    long origin = engine.call().alibiOffset(engine.batch());
+  void addBias(Tensor bias) {
+    long step = columnStep(bias);
     for (int i = 0; i < rows; i++) {
-      double slope = engine.call().alibiSlope(engine.batch(), head(i));
-      long distance = origin + query(i) - begin;
+      add(bias, firstColumn(bias, i), step, keys, index(i, 0), keyStride);
+    }
+  }
+
+  void addAlibi() {
+    for (int i = 0; i < rows; i++) {
+      double slope = slope(i);
+      long distance = distance(i);
       for (int j = 0; j < keys; j++) {
-        set(i, j, get(i, j) - slope * Math.abs(distance - j));
+        lower(index(i, j), slope, Math.abs(distance - j));
       }
     }
+  }
+
+  /** ALiBi's slope for a row. */
+  final double slope(int i) {
+    return engine.call().alibiSlope(batch(), head(i));
+  }
+
+  /** How far the key of column 0 lies before a row's query. */
+  final long distance(int i) {
+    return engine.call().alibiOffset(batch()) + query(i) - begin;
   }
 
   /** Applies the user's score function. */
@@ -107,11 +120,10 @@ abstract class ScoreView implements ScoreTile {
     }
   }
 
-  private void hide(Tensor visible) {
-    long column = begin - engine.sequence().firstKey();
+  void hide(Tensor visible) {
     long step = columnStep(visible);
     for (int i = 0; i < rows; i++) {
-      long offset = visible.broadcastOffset(engine.batch(), head(i), query(i), column);
+      long offset = firstColumn(visible, i);
       for (int j = 0; j < keys; j++) {
         if (!visible.booleanAt(offset + j * step)) {
           set(i, j, Double.NEGATIVE_INFINITY);
@@ -132,8 +144,14 @@ abstract class ScoreView implements ScoreTile {
     }
   }
 
+  /** The offset of the element for a row and column 0 in a bias or mask. */
+  final long firstColumn(Tensor tensor, int i) {
+    long column = begin - engine.sequence().firstKey();
+    return tensor.broadcastOffset(batch(), head(i), query(i), column);
+  }
+
   /** The step from a key's element to the next key's in a tensor that may have one for all keys. */
-  private static long columnStep(Tensor tensor) {
+  static long columnStep(Tensor tensor) {
     return tensor.rank() == 0 || tensor.shape(-1) == 1 ? 0 : tensor.stride(-1);
   }
 
