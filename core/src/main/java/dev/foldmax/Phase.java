@@ -1,13 +1,18 @@
 package dev.foldmax;
 
 /**
- * Which family of kernels serves an attention. Within a family the bits of a row do not depend on
- * the other rows of the call; between families they may differ in the last places.
+ * What an attention is part of, from which follows the family of kernels that serves it. Within a
+ * family the bits of a row do not depend on the other rows of the call; between families they may
+ * differ in the last places. On the CPU the two phases are one family, unless computing in float32
+ * with one query head to each key head: decoding is faster then with kernels of its own.
  */
 public enum Phase {
   /** {@link #DECODE} for at most 16 queries in a sequence, {@link #PREFILL} for more. */
   AUTO,
-  /** Many queries at once. Say so for short chunks of a prompt, to get the bits of the whole. */
+  /**
+   * The tokens of a prompt. Said for short chunks of a prompt or for single tokens, it gives them
+   * the bits that they get in a call with the whole prompt.
+   */
   PREFILL,
   /** A few queries over many keys. */
   DECODE;

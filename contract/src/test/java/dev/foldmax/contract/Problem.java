@@ -456,15 +456,24 @@ final class Problem {
 
   /** One query head with the key head that it reads. */
   Problem head(int h) {
+    return heads(h, 1, h / group());
+  }
+
+  /** One key head with the query heads that read it. */
+  Problem keyHead(int kh) {
+    return heads(kh * group(), group(), kh);
+  }
+
+  private Problem heads(int first, int count, int keyHead) {
     make();
     Problem part = copy();
-    part.queryHeads = 1;
+    part.queryHeads = count;
     part.keyHeads = 1;
-    part.q = pick(q, h);
-    part.k = pick(k, h / group());
-    part.v = pick(v, h / group());
-    part.keyScales = keyScales == null ? null : pick(keyScales, h / group());
-    part.valueScales = valueScales == null ? null : pick(valueScales, h / group());
+    part.q = pick(q, first, count);
+    part.k = pick(k, keyHead, 1);
+    part.v = pick(v, keyHead, 1);
+    part.keyScales = keyScales == null ? null : pick(keyScales, keyHead, 1);
+    part.valueScales = valueScales == null ? null : pick(valueScales, keyHead, 1);
     part.rebind();
     return part;
   }
@@ -528,10 +537,10 @@ final class Problem {
     return cut;
   }
 
-  private static double[][][] pick(double[][][] all, int head) {
+  private static double[][][] pick(double[][][] all, int first, int count) {
     double[][][] picked = new double[all.length][][];
     for (int b = 0; b < all.length; b++) {
-      picked[b] = new double[][] {all[b][head]};
+      picked[b] = Arrays.copyOfRange(all[b], first, first + count);
     }
     return picked;
   }

@@ -9,7 +9,6 @@ import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Cuts an attention into tasks and hands them to the workers. A task is a block of rows and a split
@@ -21,17 +20,31 @@ final class AttentionKernels {
   /** Tasks a thread should find, so that uneven ones even out. */
   private static final int TASKS_PER_THREAD = 4;
 
-  /** The arithmetic of an engine. */
+  /**
+   * The engines. {@link #FLOAT_PREFILL} and {@link #FLOAT_KEYS} give the same bits and are chosen
+   * by what costs less. {@link #FLOAT_DIMS} gives others: it is taken for decoding where no two
+   * query heads share a key head, where it was measured 1.3 to 1.5 times as fast as FLOAT_KEYS.
+   * With two query heads to a key head or more FLOAT_KEYS was within a tenth of it, or faster.
+   */
   private enum Family {
     FLOAT_PREFILL,
-    FLOAT_DECODE,
+    FLOAT_KEYS,
+    FLOAT_DIMS,
     DOUBLE;
+
+    /** Rows up to which FLOAT_KEYS was measured faster than a panel that they do not fill. */
+    static final int MOST_KEY_ROWS = 16;
 
     static Family of(AttentionCall call, int b) {
       if (call.isFloat64()) {
         return DOUBLE;
       }
-      return call.phase(b) == Phase.DECODE ? FLOAT_DECODE : FLOAT_PREFILL;
+      if (call.group() == 1 && call.phase(b) == Phase.DECODE) {
+        return FLOAT_DIMS;
+      }
+      return call.sequence(b).queries() * call.group() <= MOST_KEY_ROWS
+          ? FLOAT_KEYS
+          : FLOAT_PREFILL;
     }
   }
 
@@ -45,7 +58,8 @@ final class AttentionKernels {
         engine =
             switch (family) {
               case FLOAT_PREFILL -> new FloatPrefill();
-              case FLOAT_DECODE -> new FloatDecode();
+              case FLOAT_KEYS -> new FloatKeyLanes();
+              case FLOAT_DIMS -> new FloatDimLanes();
               case DOUBLE -> new DoubleAttention();
             };
         made.put(family, engine);
@@ -106,8 +120,8 @@ final class AttentionKernels {
   /** The tasks of a call. */
   private final class Grid {
     private final AttentionCall call;
-    private final @Nullable Elements keyElements;
-    private final @Nullable Elements valueElements;
+    private final Elements keyElements;
+    private final Elements valueElements;
     private final Family[] families; // (batch)
     private final long[] firstBlock; // (batch + 1)
     private final int[] headsPerBlock; // (batch)
@@ -119,8 +133,8 @@ final class AttentionKernels {
     Grid(AttentionCall call) {
       this.call = call;
       KeyValues kv = call.keyValues();
-      keyElements = kv.keyScales() == null ? Elements.of(kv.keys()) : null;
-      valueElements = kv.valueScales() == null ? Elements.of(kv.values()) : null;
+      keyElements = Elements.of(kv.keys());
+      valueElements = Elements.of(kv.values());
       int batch = call.batch();
       families = new Family[batch];
       firstBlock = new long[batch + 1];
@@ -135,7 +149,7 @@ final class AttentionKernels {
         int maxRows = engine.maxRows(call);
         long queries = call.sequence(b).queries();
         // Heads of a group share their keys while they are read: worth it for few queries.
-        boolean shared = call.phase(b) == Phase.DECODE;
+        boolean shared = queries <= Phase.MAX_DECODE_QUERIES;
         headsPerBlock[b] = shared ? Math.min(call.group(), maxRows) : 1;
         queriesPerBlock[b] = Math.clamp(queries, 1, Math.max(1, maxRows / headsPerBlock[b]));
         long blocks = Math.ceilDiv(queries, queriesPerBlock[b]) * headBlocks(b) * call.keyHeads();
@@ -204,32 +218,48 @@ final class AttentionKernels {
     }
   }
 
+  private static KernelChoice.Declined declinedDims(AttentionCall call) {
+    return new KernelChoice.Declined(
+        "decode f32, lanes are dimensions",
+        call.group() > 1
+            ? "it serves one query head to a key head; here " + call.group()
+            : "it serves the phase DECODE, by default that of at most "
+                + Phase.MAX_DECODE_QUERIES
+                + " queries a sequence; here "
+                + call.sequence(0).queries());
+  }
+
   synchronized KernelChoice explain(AttentionCall call) {
     List<KernelChoice.Declined> declined = new ArrayList<>();
     if (call.batch() == 0) {
       return new KernelChoice("cpu: nothing to do", declined);
     }
     Family chosen = Family.of(call, 0);
-    long queries = call.sequence(0).queries();
+    long rows = call.sequence(0).queries() * call.group();
+    String sameBits = "it serves %s than %d rows to a key head, with the same bits; here %d";
+    String keys = "decode f32, lanes are keys";
+    String prefill = "prefill f32, lanes are queries";
     switch (chosen) {
-      case FLOAT_DECODE ->
+      case FLOAT_PREFILL -> {
+        declined.add(
+            new KernelChoice.Declined(
+                keys, sameBits.formatted("less", Family.MOST_KEY_ROWS + 1, rows)));
+        declined.add(declinedDims(call));
+      }
+      case FLOAT_KEYS -> {
+        declined.add(
+            new KernelChoice.Declined(
+                prefill, sameBits.formatted("more", Family.MOST_KEY_ROWS, rows)));
+        declined.add(declinedDims(call));
+      }
+      case FLOAT_DIMS ->
           declined.add(
               new KernelChoice.Declined(
-                  "prefill f32",
-                  "the phase is DECODE, by default that of at most "
-                      + Phase.MAX_DECODE_QUERIES
-                      + " queries a sequence; here "
-                      + queries));
-      case FLOAT_PREFILL ->
-          declined.add(
-              new KernelChoice.Declined(
-                  "decode f32",
-                  "the phase is PREFILL, by default that of more than "
-                      + Phase.MAX_DECODE_QUERIES
-                      + " queries a sequence; here "
-                      + queries));
+                  prefill + "; " + keys,
+                  "the phase is DECODE and each key head has one query head: another kernel is"
+                      + " faster then, with other bits"));
       case DOUBLE ->
-          declined.add(new KernelChoice.Declined("prefill f32, decode f32", "an input is F64"));
+          declined.add(new KernelChoice.Declined("every kernel of float32", "an input is F64"));
     }
     return new KernelChoice("cpu: " + engines[0].of(chosen).describe(), declined);
   }

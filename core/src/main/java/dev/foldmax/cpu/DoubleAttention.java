@@ -151,7 +151,7 @@ final class DoubleAttention extends TileEngine {
     KeyValues kv = call().keyValues();
     io.readRows(
         kv,
-        kv.keys(),
+        keyElements(),
         kv.keyScales(),
         batch(),
         keyHead(),
@@ -164,7 +164,7 @@ final class DoubleAttention extends TileEngine {
         keyDims);
     io.readRows(
         kv,
-        kv.values(),
+        valueElements(),
         kv.valueScales(),
         batch(),
         keyHead(),

@@ -21,6 +21,14 @@ final class DoubleIo extends ScratchIo<double[]> {
   }
 
   @Override
+  void readRun(Elements from, long offset, int n, double scale, double[] to, int at) {
+    read(from.tensor(), offset, 1, n, to, at);
+    if (scale != 1) {
+      multiply(to, at, n, scale);
+    }
+  }
+
+  @Override
   void write(double[] from, int at, int n, Tensor tensor, long offset, long stride) {
     if (n > 0 && stride == 1 && tensor.dtype() == DType.F64) {
       MemorySegment.copy(from, at, tensor.segment(), JAVA_DOUBLE_UNALIGNED, offset << 3, n);

@@ -38,6 +38,12 @@ final class Elements {
   /** The array behind a tensor of F64 that can be used in place, or null. */
   private final double @Nullable [] doubles;
 
+  /** The array behind a tensor of F16 or BF16 that can be used in place, or null. */
+  private final short @Nullable [] shorts;
+
+  /** The array behind a tensor of I8 that can be used in place, or null. */
+  private final byte @Nullable [] bytes;
+
   /** The position of the tensor's first element in that array. */
   private final long base;
 
@@ -52,6 +58,9 @@ final class Elements {
     boolean usable = stride == 1 && segment.address() % dtype.bytes() == 0;
     this.floats = usable && dtype == DType.F32 && array instanceof float[] f ? f : null;
     this.doubles = usable && dtype == DType.F64 && array instanceof double[] d ? d : null;
+    boolean isHalf = dtype == DType.F16 || dtype == DType.BF16;
+    this.shorts = usable && isHalf && array instanceof short[] s ? s : null;
+    this.bytes = usable && dtype == DType.I8 && array instanceof byte[] b ? b : null;
     this.base = segment.address() / dtype.bytes();
   }
 
@@ -96,7 +105,19 @@ final class Elements {
     return doubles;
   }
 
-  /** The position of the element at an offset in {@link #floats} or {@link #doubles}. */
+  short @Nullable [] shorts() {
+    return shorts;
+  }
+
+  byte @Nullable [] bytes() {
+    return bytes;
+  }
+
+  Tensor tensor() {
+    return tensor;
+  }
+
+  /** The position of the element at an offset in whichever array there is. */
   int position(long offset) {
     return Math.toIntExact(base + offset);
   }

@@ -9,25 +9,24 @@ import java.util.Arrays;
 /**
  * Attention of few queries over many keys in float32, see {@link FloatStream}: the rows of all
  * query heads that share a key head go together, and keys and values are read once for all of them.
+ * The outputs' lanes are dimensions; what the scores' lanes are is the subclasses' matter.
  */
-final class FloatDecode extends TileEngine {
-  private static final int TILE = 128;
-
-  /** A quarter of the cell of {@link FloatPrefill}: splits at its cells are splits at these. */
-  private static final int CELL = 12 * TILE;
-
+abstract class FloatDecode extends TileEngine {
   private static final int MAX_ROWS = 64;
 
   /** Elements of keys or values worked on at a time: half of a first-level cache of 32 KiB. */
   private static final int CHUNK = 4096;
 
-  private static final int V = FloatStream.V;
-  private static final int ROWS = FloatStream.ROWS;
+  static final int V = FloatStream.V;
+  static final int ROWS = FloatStream.ROWS;
 
   private final FloatIo io = new FloatIo();
-  private final FloatScores view = new FloatScores(this, io, TILE, 1, TILE);
+  private final FloatScores view;
 
-  private int keyDims;
+  /** The keys of a tile, and the step from a row's scores to the next row's. */
+  final int tile;
+
+  int keyDims;
   private int valueDims;
   private float factor;
   private float factorLow;
@@ -42,7 +41,8 @@ final class FloatDecode extends TileEngine {
   /** What {@link FloatStream#touch} returned; not private, so that nothing finds it unread. */
   int touched;
 
-  private float[] q = {}; // (rows, keyDims): padded with zeros
+  // Rows are rounded up to ROWS: those beyond have a query of zeros, and nothing reads them.
+  float[] q = {}; // (rows, keyDims): padded with zeros
   private float[] o = {}; // (rows, valueDims): likewise
   private float[] max = {}; // (rows)
   private float[] sum = {}; // (rows)
@@ -51,17 +51,35 @@ final class FloatDecode extends TileEngine {
   private float[][] levelSum = {}; // (levels)(rows)
   private float[] keys = {}; // (chunk, keyDims)
   private float[] values = {}; // (chunk, valueDims)
-  private float[] scores = {}; // (rows, TILE)
-  private float[] hidden = {}; // (rows, TILE), when careful
+  float[] scores = {}; // (rows, tile)
+  private float[] hidden = {}; // (rows, tile), when careful
 
-  FloatDecode() {
-    super(TILE, CELL);
+  FloatDecode(int tile, int cell) {
+    super(tile, cell);
+    this.tile = tile;
+    this.view = new FloatScores(this, io, tile, 1, tile);
   }
 
-  @Override
-  String describe() {
-    return "decode f32, lanes are dimensions, vectors of " + V;
-  }
+  /** Where in the scratch a tile's scores begin when its first key in use is at a position. */
+  abstract int lead(long begin);
+
+  /**
+   * Dot products of all rows with {@code n} keys, {@code stride} apart from {@code k0}, into the
+   * scores from {@code first} of each row.
+   */
+  abstract void scoreKeys(float[] k, int k0, int stride, int first, int n);
+
+  /**
+   * Adds up each row's weights of a tile, of which there are {@code n}, a multiple of V, and adds
+   * what comes out to the row's sum.
+   */
+  abstract void addWeights(float[] weights, int n, float[] sums);
+
+  /** Whether {@link #scoreKeys} reads several keys at a time, which no prefetcher can follow. */
+  abstract boolean readsKeysAcross();
+
+  /** How many keys {@link #scoreKeys} is given at most at a time. */
+  abstract int keyChunk();
 
   @Override
   int maxRows(AttentionCall call) {
@@ -83,14 +101,14 @@ final class FloatDecode extends TileEngine {
     least = Exponential.least(factor);
     threshold = rescale() == Rescale.LAZY ? (float) (call.attention().tau() / c) : 0;
     reserve();
-    Arrays.fill(q, 0, rows() * keyDims, 0);
+    Arrays.fill(q, 0);
     for (int r = 0; r < rows(); r++) {
       io.readQuery(this, r, q, r * keyDims);
     }
   }
 
   private void reserve() {
-    int rows = rows();
+    int rows = Math.ceilDiv(rows(), ROWS) * ROWS;
     if (q.length < rows * keyDims) {
       q = new float[rows * keyDims];
     }
@@ -99,13 +117,13 @@ final class FloatDecode extends TileEngine {
       o = new float[Math.max(o.length, mostRows * valueDims)];
       max = new float[mostRows];
       sum = new float[mostRows];
-      scores = new float[mostRows * TILE];
+      scores = new float[mostRows * tile];
       levelO = new float[0][];
       levelMax = new float[0][];
       levelSum = new float[0][];
     }
-    if (keys.length < chunk(keyDims) * keyDims) {
-      keys = new float[chunk(keyDims) * keyDims];
+    if (keys.length < keyChunk() * keyDims) {
+      keys = new float[keyChunk() * keyDims];
     }
     if (values.length < chunk(valueDims) * valueDims) {
       values = new float[chunk(valueDims) * valueDims];
@@ -122,15 +140,11 @@ final class FloatDecode extends TileEngine {
     Arrays.fill(sum, 0, rows(), 0);
   }
 
-  /**
-   * The five lines, row by row, around the two products, four rows at a time. A key's score has a
-   * fixed place in its tile, whichever part of the tile is folded: the sum adds lanes up in an
-   * order that must not depend on what the other rows of the block see.
-   */
+  /** The five lines, row by row, around the two products, four rows at a time. */
   @Override
   void foldTile(long begin, int n) {
     tileBegin = begin;
-    lead = (int) (begin % TILE);
+    lead = lead(begin);
     keyCount = n;
     for (Step step : STEPS) {
       step.run(this);
@@ -154,7 +168,7 @@ final class FloatDecode extends TileEngine {
   private void weigh() {
     int padded = Math.ceilDiv(lead + keyCount, V) * V;
     for (int r = 0; r < rows(); r++) {
-      float candidate = FloatStream.max(scores, r * TILE, padded);
+      float candidate = FloatStream.max(scores, r * tile, padded);
       boolean rises = candidate > max[r] + threshold;
       float m = rises ? candidate : max[r];
       if (rises || rescale() == Rescale.ALWAYS) {
@@ -165,8 +179,9 @@ final class FloatDecode extends TileEngine {
       }
       // A row that has seen nothing but -inf: (-inf) - (-inf) would be NaN.
       float reference = m == Float.NEGATIVE_INFINITY ? 0 : m;
-      sum[r] += FloatStream.weigh(scores, r * TILE, padded, reference, factor, factorLow, least);
+      FloatStream.weigh(scores, r * tile, padded, reference, factor, factorLow, least);
     }
+    addWeights(scores, padded, sum);
   }
 
   /**
@@ -176,16 +191,19 @@ final class FloatDecode extends TileEngine {
   private void score() {
     long begin = tileBegin;
     int n = keyCount;
-    int chunk = chunk(keyDims);
+    int chunk = keyChunk();
     KeyValues kv = call().keyValues();
-    Elements inPlace = keyElements();
-    float[] array = inPlace == null ? null : inPlace.floats();
-    if (inPlace != null
-        && array != null
+    Elements elements = keyElements();
+    float[] array = elements.floats();
+    if (array != null
+        && kv.keyScales() == null
         && keyDims == call().keyDim()
         && kv.run(batch(), begin, begin + n) == n) {
-      int at = inPlace.position(offset(kv.keys(), begin));
+      int at = elements.position(offset(kv.keys(), begin));
       int stride = (int) kv.keys().stride(2);
+      if (readsKeysAcross()) {
+        touched ^= FloatStream.touch(array, at, stride, keyDims, n);
+      }
       for (int j = 0; j < n; j += chunk) {
         scoreKeys(array, at + j * stride, stride, lead + j, Math.min(chunk, n - j));
       }
@@ -195,7 +213,7 @@ final class FloatDecode extends TileEngine {
       int count = Math.min(chunk, n - j);
       io.readRows(
           kv,
-          kv.keys(),
+          elements,
           kv.keyScales(),
           batch(),
           keyHead(),
@@ -210,8 +228,9 @@ final class FloatDecode extends TileEngine {
     }
   }
 
-  private static int chunk(int dims) {
-    return Math.clamp(CHUNK / dims, 1, TILE);
+  /** How many rows of so many dimensions make up the scratch's share of the cache. */
+  final int chunk(int dims) {
+    return Math.clamp(CHUNK / dims, 1, tile);
   }
 
   /** The offset, in elements, of a position's row. */
@@ -222,29 +241,18 @@ final class FloatDecode extends TileEngine {
         + kv.row(batch(), position) * tensor.stride(2);
   }
 
-  private void scoreKeys(float[] k, int k0, int stride, int first, int n) {
-    int r = 0;
-    for (; r + ROWS <= rows(); r += ROWS) {
-      FloatStream.scoresOfFour(
-          q, r * keyDims, k, k0, stride, keyDims, scores, r * TILE + first, TILE, n);
-    }
-    for (; r < rows(); r++) {
-      FloatStream.scoresOfOne(q, r * keyDims, k, k0, stride, keyDims, scores, r * TILE + first, n);
-    }
-  }
-
   private void addValues() {
     long begin = tileBegin;
     int n = keyCount;
     int chunk = chunk(valueDims);
     KeyValues kv = call().keyValues();
-    Elements inPlace = valueElements();
-    float[] array = inPlace == null ? null : inPlace.floats();
-    if (inPlace != null
-        && array != null
+    Elements elements = valueElements();
+    float[] array = elements.floats();
+    if (array != null
+        && kv.valueScales() == null
         && valueDims == call().valueDim()
         && kv.run(batch(), begin, begin + n) == n) {
-      int at = inPlace.position(offset(kv.values(), begin));
+      int at = elements.position(offset(kv.values(), begin));
       int stride = (int) kv.values().stride(2);
       for (int j = 0; j < n; j += chunk) {
         int count = Math.min(chunk, n - j);
@@ -259,7 +267,7 @@ final class FloatDecode extends TileEngine {
       int count = Math.min(chunk, n - j);
       io.readRows(
           kv,
-          kv.values(),
+          elements,
           kv.valueScales(),
           batch(),
           keyHead(),
@@ -282,11 +290,11 @@ final class FloatDecode extends TileEngine {
     int r = 0;
     for (; r + ROWS <= rows(); r += ROWS) {
       FloatStream.valuesOfFour(
-          v, v0, stride, valueDims, scores, r * TILE + first, TILE, n, o, r * valueDims);
+          v, v0, stride, valueDims, scores, r * tile + first, tile, n, o, r * valueDims);
     }
     for (; r < rows(); r++) {
       FloatStream.valuesOfOne(
-          v, v0, stride, valueDims, scores, r * TILE + first, n, o, r * valueDims);
+          v, v0, stride, valueDims, scores, r * tile + first, n, o, r * valueDims);
     }
   }
 
@@ -294,7 +302,7 @@ final class FloatDecode extends TileEngine {
   private void addVisibleValues(float[] v, int v0, int stride, int first, int n) {
     for (int r = 0; r < rows(); r++) {
       for (int j = 0; j < n; j++) {
-        int at = r * TILE + first + j;
+        int at = r * tile + first + j;
         if (hidden[at] == Float.NEGATIVE_INFINITY) {
           continue;
         }
@@ -308,13 +316,13 @@ final class FloatDecode extends TileEngine {
 
   private void scale() {
     if (hasScaledScores()) {
-      FloatScores.scale(scores, rows() * TILE, (float) call().scale());
+      FloatScores.scale(scores, rows() * tile, (float) call().scale());
     }
   }
 
   private void softCap() {
     if (call().attention().softCap() > 0) {
-      FloatScores.softCap(scores, rows() * TILE, FloatScores.capOf(call().attention()));
+      FloatScores.softCap(scores, rows() * tile, FloatScores.capOf(call().attention()));
     }
   }
 
@@ -331,8 +339,8 @@ final class FloatDecode extends TileEngine {
     for (int r = 0; r < rows(); r++) {
       int first = lead + Math.clamp(visibleBegin(r) - begin, 0, n);
       int end = lead + Math.clamp(visibleEnd(r) - begin, 0, n);
-      Arrays.fill(scores, r * TILE, r * TILE + first, Float.NEGATIVE_INFINITY);
-      Arrays.fill(scores, r * TILE + end, r * TILE + padded, Float.NEGATIVE_INFINITY);
+      Arrays.fill(scores, r * tile, r * tile + first, Float.NEGATIVE_INFINITY);
+      Arrays.fill(scores, r * tile + end, r * tile + padded, Float.NEGATIVE_INFINITY);
     }
     if (!call().attention().mask().isInterval()) {
       view.hideMasked();
@@ -341,7 +349,7 @@ final class FloatDecode extends TileEngine {
       if (hidden.length < scores.length) {
         hidden = new float[scores.length];
       }
-      System.arraycopy(scores, 0, hidden, 0, rows() * TILE);
+      System.arraycopy(scores, 0, hidden, 0, rows() * tile);
     }
   }
 

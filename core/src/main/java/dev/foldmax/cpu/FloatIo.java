@@ -8,12 +8,24 @@ import dev.foldmax.DType;
 import dev.foldmax.Tensor;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
+import jdk.incubator.vector.ByteVector;
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.VectorOperators;
+import jdk.incubator.vector.VectorShape;
+import jdk.incubator.vector.VectorSpecies;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Scratch of float32. One per worker: it has buffers for 16-bit and 8-bit elements on their way.
  */
 final class FloatIo extends ScratchIo<float[]> {
+  private static final VectorSpecies<Float> F = Species.F32;
+  private static final int V = F.length();
   private static final int CHUNK = 1024;
+
+  /** As many bytes as a vector has floats, where there are such vectors. */
+  private static final @Nullable VectorSpecies<Byte> BYTES =
+      V < 8 ? null : VectorSpecies.of(byte.class, VectorShape.forBitSize(V * Byte.SIZE));
 
   private final short[] shorts = new short[CHUNK];
   private final byte[] bytes = new byte[CHUNK];
@@ -47,7 +59,7 @@ final class FloatIo extends ScratchIo<float[]> {
         for (int done = 0; done < n; done += CHUNK) {
           int chunk = Math.min(CHUNK, n - done);
           MemorySegment.copy(segment, JAVA_BYTE, offset + done, bytes, 0, chunk);
-          fromI8(bytes, chunk, to, at + done);
+          fromI8(bytes, 0, chunk, 1, to, at + done);
         }
       }
       case F64, I32, I64 -> {
@@ -58,10 +70,47 @@ final class FloatIo extends ScratchIo<float[]> {
     }
   }
 
-  /** C2 turns this loop into vector code. */
-  private static void fromI8(byte[] from, int n, float[] to, int at) {
-    for (int i = 0; i < n; i++) {
-      to[at + i] = from[i];
+  /**
+   * Elements in arrays are converted where they lie: with a copy in between, converting took most
+   * of the time of decoding over 16-bit keys and values.
+   */
+  @Override
+  void readRun(Elements from, long offset, int n, double scale, float[] to, int at) {
+    short[] halves = from.shorts();
+    byte[] integers = from.bytes();
+    if (integers != null) {
+      fromI8(integers, from.position(offset), n, (float) scale, to, at);
+      return;
+    }
+    if (halves == null) {
+      read(from.tensor(), offset, 1, n, to, at);
+    } else if (from.tensor().dtype() == DType.F16) {
+      HalfConversions.fromF16(halves, from.position(offset), to, at, n);
+    } else {
+      HalfConversions.fromBf16(halves, from.position(offset), to, at, n);
+    }
+    if (scale != 1) {
+      multiply(to, at, n, scale);
+    }
+  }
+
+  /**
+   * C2 turns the plain loop into vector code too, at a third of the speed. There is no vector of
+   * four bytes, so 128-bit vectors leave everything to it.
+   */
+  private static void fromI8(byte[] from, int first, int n, float scale, float[] to, int at) {
+    int i = 0;
+    if (BYTES != null) {
+      for (; i <= n - V; i += V) {
+        ((FloatVector)
+                ByteVector.fromArray(BYTES, from, first + i)
+                    .convertShape(VectorOperators.B2F, F, 0))
+            .mul(scale)
+            .intoArray(to, at + i);
+      }
+    }
+    for (; i < n; i++) {
+      to[at + i] = from[first + i] * scale;
     }
   }
 

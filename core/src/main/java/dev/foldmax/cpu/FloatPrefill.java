@@ -9,14 +9,15 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Attention of many queries in float32: lanes are queries, see {@link FloatPanel}. A block is up to
- * 256 queries of one head, in panels; a tile of keys is copied to scratch and packed once for all
- * panels of the block, and stays in the second-level cache while they take turns.
+ * 256 queries of one head, or fewer of several that share their keys, in panels; a tile of keys is
+ * copied to scratch and packed once for all panels of the block, and stays in the second-level
+ * cache while they take turns.
  */
 final class FloatPrefill extends TileEngine {
   /** A multiple of the six keys of the micro-kernel; 192 was the best of 48, 96 and 192. */
-  private static final int TILE = 192;
+  static final int TILE = 192;
 
-  private static final int CELL = 32 * TILE;
+  static final int CELL = 32 * TILE;
 
   /** Rows of a block at head dimensions up to 128. */
   private static final int MOST_ROWS = 256;
@@ -68,6 +69,12 @@ final class FloatPrefill extends TileEngine {
   private final PanelScores view = new PanelScores(this, io, scores, TILE);
   private float[] hidden = {}; // (keys, W), when careful
   private final float[] bounds = new float[2 * W];
+
+  // The interval of keys that some row of a panel sees, and the one that all of its rows see.
+  private long[] anyBegin = {}; // (panels)
+  private long[] anyEnd = {}; // (panels)
+  private long[] allBegin = {}; // (panels)
+  private long[] allEnd = {}; // (panels)
 
   /** Rows of keys, values, queries or outputs on their way: they stay in the first-level cache. */
   private float[] rows = {}; // (W or CHUNK / D, D)
@@ -124,6 +131,7 @@ final class FloatPrefill extends TileEngine {
         };
     view.setPlain(plain);
     reserve();
+    findBounds();
     int stride = FloatPanel.roundUp(keyDim);
     for (int p = 0; p < panels; p++) {
       for (int lane = 0; lane < W; lane++) {
@@ -142,6 +150,22 @@ final class FloatPrefill extends TileEngine {
     }
   }
 
+  /** Finds out which keys some row of a panel sees, and which all of its rows see. */
+  private void findBounds() {
+    for (int p = 0; p < panels; p++) {
+      anyBegin[p] = Long.MAX_VALUE;
+      anyEnd[p] = Long.MIN_VALUE;
+      allBegin[p] = Long.MIN_VALUE;
+      allEnd[p] = Long.MAX_VALUE;
+      for (int r = p * W; r < Math.min(p * W + W, rows()); r++) {
+        anyBegin[p] = Math.min(anyBegin[p], visibleBegin(r));
+        anyEnd[p] = Math.max(anyEnd[p], visibleEnd(r));
+        allBegin[p] = Math.max(allBegin[p], visibleBegin(r));
+        allEnd[p] = Math.min(allEnd[p], visibleEnd(r));
+      }
+    }
+  }
+
   private void reserve() {
     int queryDims = FloatPanel.roundUp(keyDim);
     int outputDims = Math.max(groups.dims(), FloatPanel.roundUp(valueDim));
@@ -154,6 +178,10 @@ final class FloatPrefill extends TileEngine {
       state = new float[most][FloatPanel.STATE_SIZE];
       levelO = new float[0][][];
       levelState = new float[0][][];
+      anyBegin = new long[most];
+      anyEnd = new long[most];
+      allBegin = new long[most];
+      allEnd = new long[most];
     }
     int planes = Math.max(1, (keyDim + PLANE - 1) / PLANE);
     if (keys.length < planes * PLANE_SIZE) {
@@ -182,12 +210,8 @@ final class FloatPrefill extends TileEngine {
   void foldTile(long begin, int n) {
     boolean loaded = false;
     for (int p = 0; p < panels; p++) {
-      int firstRow = p * W;
-      int lastRow = Math.min(firstRow + W, rows()) - 1;
-      // Queries of a block are consecutive and intervals never fall back: the panel's first row
-      // begins first and its last row ends last.
-      int first = (int) Math.max(0, Math.min(n, visibleBegin(firstRow) - begin));
-      int end = (int) Math.max(0, Math.min(n, visibleEnd(lastRow) - begin));
+      int first = Math.clamp(anyBegin[p] - begin, 0, n);
+      int end = Math.clamp(anyEnd[p] - begin, 0, n);
       if (first < end) {
         if (!loaded) {
           loadTile(begin, n);
@@ -203,7 +227,7 @@ final class FloatPrefill extends TileEngine {
     int chunk = Math.max(1, CHUNK / Math.max(1, keyDim));
     for (int j = 0; j < n && keyDim > 0; j += chunk) {
       int count = Math.min(chunk, n - j);
-      readRows(kv.keys(), kv.keyScales(), begin + j, count, keyDim);
+      readRows(keyElements(), kv.keyScales(), begin + j, count, keyDim);
       for (int plane = 0; plane * PLANE < keyDim; plane++) {
         int dims = Math.min(PLANE, keyDim - plane * PLANE);
         int to = plane * PLANE_SIZE + j * KEY_STRIDE;
@@ -217,7 +241,7 @@ final class FloatPrefill extends TileEngine {
     chunk = Math.max(1, CHUNK / Math.max(1, valueDim));
     for (int j = 0; j < n; j += chunk) {
       int count = Math.min(chunk, n - j);
-      readRows(kv.values(), kv.valueScales(), begin + j, count, valueDim);
+      readRows(valueElements(), kv.valueScales(), begin + j, count, valueDim);
       packValues(0, groups.sixes(), 6, count, j);
       packValues(groups.sixes(), groups.count(), 5, count, j);
     }
@@ -244,9 +268,9 @@ final class FloatPrefill extends TileEngine {
         GROUP_STRIDE);
   }
 
-  private void readRows(Tensor tensor, @Nullable Tensor scales, long begin, int n, int dims) {
+  private void readRows(Elements from, @Nullable Tensor scales, long begin, int n, int dims) {
     KeyValues kv = call().keyValues();
-    io.readRows(kv, tensor, scales, batch(), keyHead(), begin, n, 0, dims, rows, 0, dims);
+    io.readRows(kv, from, scales, batch(), keyHead(), begin, n, 0, dims, rows, 0, dims);
   }
 
   /** The five lines, for the keys {@code first} to {@code first + n} of the tile. */
@@ -379,8 +403,7 @@ final class FloatPrefill extends TileEngine {
       view.addBiases();
       view.applyFunction();
     }
-    int lastRow = firstRow + count - 1;
-    if (visibleBegin(lastRow) > begin || visibleEnd(firstRow) < begin + n) {
+    if (allBegin[panel] > begin || allEnd[panel] < begin + n) {
       for (int lane = 0; lane < W; lane++) {
         int r = firstRow + Math.min(lane, count - 1);
         bounds[lane] = Math.max(0, Math.min(n, visibleBegin(r) - begin));

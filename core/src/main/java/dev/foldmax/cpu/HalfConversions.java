@@ -22,8 +22,12 @@ final class HalfConversions {
   private HalfConversions() {}
 
   static void fromF16(short[] bits, float[] into, int at, int n) {
+    fromF16(bits, 0, into, at, n);
+  }
+
+  static void fromF16(short[] bits, int from, float[] into, int at, int n) {
     for (int i = 0; i < n; i++) {
-      into[at + i] = Float.float16ToFloat(bits[i]);
+      into[at + i] = Float.float16ToFloat(bits[from + i]);
     }
   }
 
@@ -34,15 +38,19 @@ final class HalfConversions {
   }
 
   static void fromBf16(short[] bits, float[] into, int at, int n) {
+    fromBf16(bits, 0, into, at, n);
+  }
+
+  static void fromBf16(short[] bits, int from, float[] into, int at, int n) {
     int i = 0;
     for (; i <= n - V; i += V) {
-      widen(bits, i)
+      widen(bits, from + i)
           .lanewise(VectorOperators.LSHL, 16)
           .reinterpretAsFloats()
           .intoArray(into, at + i);
     }
     for (; i < n; i++) {
-      into[at + i] = DType.bf16ToFloat(bits[i]);
+      into[at + i] = DType.bf16ToFloat(bits[from + i]);
     }
   }
 

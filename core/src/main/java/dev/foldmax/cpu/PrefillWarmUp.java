@@ -90,7 +90,8 @@ final class PrefillWarmUp {
   /** The nanoseconds that a block takes. */
   private static long fold(FloatPrefill engine, AttentionCall call) {
     long begin = System.nanoTime();
-    engine.setCall(call, null, null);
+    KeyValues kv = call.keyValues();
+    engine.setCall(call, Elements.of(kv.keys()), Elements.of(kv.values()));
     engine.start(0, 0, 1, 0, QUERIES);
     engine.foldKeys(Long.MIN_VALUE, Long.MAX_VALUE);
     engine.finish();

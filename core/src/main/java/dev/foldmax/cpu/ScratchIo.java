@@ -39,12 +39,18 @@ abstract class ScratchIo<A> {
   abstract void clear(A x, int at, int n);
 
   /**
+   * Reads {@code n} elements that lie side by side, each multiplied by {@code scale}, which is 1
+   * where there are no scales.
+   */
+  abstract void readRun(Elements from, long offset, int n, double scale, A to, int at);
+
+  /**
    * Reads rows of keys or values: {@code dims} dimensions from {@code firstDim} of the positions
    * {@code begin} to {@code begin + n}, multiplied by their scales, to rows {@code stride} apart.
    */
   final void readRows(
       KeyValues kv,
-      Tensor tensor,
+      Elements elements,
       @Nullable Tensor scales,
       int b,
       int head,
@@ -55,6 +61,10 @@ abstract class ScratchIo<A> {
       A to,
       int at,
       int stride) {
+    Tensor tensor = elements.tensor();
+    long rowStride = tensor.stride(2);
+    boolean sideBySide = tensor.stride(3) == 1 || dims == 1;
+    boolean whole = scales == null && sideBySide && stride == dims && rowStride == dims;
     long end = begin + n;
     int done = at;
     for (long position = begin; position < end; ) {
@@ -64,19 +74,26 @@ abstract class ScratchIo<A> {
       long from =
           block * tensor.stride(0)
               + head * tensor.stride(1)
-              + row * tensor.stride(2)
+              + row * rowStride
               + firstDim * tensor.stride(3);
-      if (stride == dims && tensor.stride(3) == 1 && tensor.stride(2) == dims) {
-        read(tensor, from, 1, run * dims, to, done);
+      if (whole) {
+        readRun(elements, from, run * dims, 1, to, done);
       } else {
         for (int j = 0; j < run; j++) {
-          read(tensor, from + j * tensor.stride(2), tensor.stride(3), dims, to, done + j * stride);
-        }
-      }
-      if (scales != null) {
-        long scale = block * scales.stride(0) + head * scales.stride(1) + row * scales.stride(2);
-        for (int j = 0; j < run; j++) {
-          multiply(to, done + j * stride, dims, scales.at(scale + j * scales.stride(2)));
+          double scale =
+              scales == null
+                  ? 1
+                  : scales.at(
+                      block * scales.stride(0)
+                          + head * scales.stride(1)
+                          + (row + j) * scales.stride(2));
+          int place = done + j * stride;
+          if (sideBySide) {
+            readRun(elements, from + j * rowStride, dims, scale, to, place);
+          } else {
+            read(tensor, from + j * rowStride, tensor.stride(3), dims, to, place);
+            multiply(to, place, dims, scale);
+          }
         }
       }
       done += run * stride;

@@ -98,11 +98,10 @@ abstract class TileEngine {
   /**
    * Takes up a call.
    *
-   * @param newKeys the keys' memory, if streaming kernels may read it as it is: without scales
-   * @param newValues likewise
+   * @param newKeys the keys' memory
+   * @param newValues the values'
    */
-  final void setCall(
-      AttentionCall newCall, @Nullable Elements newKeys, @Nullable Elements newValues) {
+  final void setCall(AttentionCall newCall, Elements newKeys, Elements newValues) {
     call = newCall;
     keyElements = newKeys;
     valueElements = newValues;
@@ -243,11 +242,17 @@ abstract class TileEngine {
     return call;
   }
 
-  final @Nullable Elements keyElements() {
+  final Elements keyElements() {
+    if (keyElements == null) {
+      throw new IllegalStateException("no block");
+    }
     return keyElements;
   }
 
-  final @Nullable Elements valueElements() {
+  final Elements valueElements() {
+    if (valueElements == null) {
+      throw new IllegalStateException("no block");
+    }
     return valueElements;
   }
 

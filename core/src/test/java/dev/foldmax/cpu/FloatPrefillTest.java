@@ -104,7 +104,8 @@ class FloatPrefillTest {
         AttentionCall.of(
             q, KeyValues.dense(keys, values), attention.phase(Phase.PREFILL), out, lse);
     FloatPrefill engine = new FloatPrefill(loops);
-    engine.setCall(call, null, null);
+    KeyValues kv = call.keyValues();
+    engine.setCall(call, Elements.of(kv.keys()), Elements.of(kv.values()));
     int most = engine.maxRows(call);
     for (int first = 0; first < QUERIES; first += most) {
       engine.start(0, 0, 1, first, Math.min(most, QUERIES - first));

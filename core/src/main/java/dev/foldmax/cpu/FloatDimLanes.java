@@ -1,0 +1,60 @@
+package dev.foldmax.cpu;
+
+/**
+ * Decoding whose scores' lanes are dimensions: each key is read once, in order, and one tree over
+ * the lanes ends a dot product. It takes the fewest instructions where a key serves one row, and
+ * its bits are not those of {@link FloatPrefill}.
+ */
+final class FloatDimLanes extends FloatDecode {
+  private static final int TILE = 128;
+
+  /** A quarter of the cell of {@link FloatPrefill}: splits at its cells are splits at these. */
+  private static final int CELL = 12 * TILE;
+
+  FloatDimLanes() {
+    super(TILE, CELL);
+  }
+
+  @Override
+  String describe() {
+    return "decode f32, lanes are dimensions, vectors of " + V;
+  }
+
+  /**
+   * A key's score has a fixed place in its tile, whichever part of the tile is folded: the sum adds
+   * lanes up in an order that must not depend on what the other rows of the block see.
+   */
+  @Override
+  int lead(long begin) {
+    return (int) (begin % TILE);
+  }
+
+  @Override
+  boolean readsKeysAcross() {
+    return false;
+  }
+
+  @Override
+  int keyChunk() {
+    return chunk(keyDims);
+  }
+
+  @Override
+  void scoreKeys(float[] k, int k0, int stride, int first, int n) {
+    int r = 0;
+    for (; r + ROWS <= rows(); r += ROWS) {
+      FloatStream.scoresOfFour(
+          q, r * keyDims, k, k0, stride, keyDims, scores, r * TILE + first, TILE, n);
+    }
+    for (; r < rows(); r++) {
+      FloatStream.scoresOfOne(q, r * keyDims, k, k0, stride, keyDims, scores, r * TILE + first, n);
+    }
+  }
+
+  @Override
+  void addWeights(float[] weights, int n, float[] sums) {
+    for (int r = 0; r < rows(); r++) {
+      sums[r] += FloatStream.sum(weights, r * TILE, n);
+    }
+  }
+}
