@@ -96,6 +96,13 @@ final class Elements {
     return doubles;
   }
 
+  /** Whether both lie in one array that can be used in place. */
+  @SuppressWarnings("ReferenceEquality") // the very array, not an equal one
+  boolean sharesArray(Elements other) {
+    return (floats != null && floats == other.floats)
+        || (doubles != null && doubles == other.doubles);
+  }
+
   /** The position of the element at an offset in {@link #floats} or {@link #doubles}. */
   int position(long offset) {
     return Math.toIntExact(base + offset);

@@ -11,12 +11,10 @@ import org.jspecify.annotations.Nullable;
  * The verbs on rows. Many rows are shared out by rows, some {@link RowPass#SPAN} elements a task;
  * few long ones by spans of a row, whose states fold in order. Both give the same bits.
  *
- * <p>Softmax takes one of two forms by the length of the row. Up to {@link RowPass#SPAN} elements,
- * which stay in the L2 cache, three loops: largest element, exponentials and their sum, scaling; an
- * exponential an element is what costs. Longer rows are read twice: once for the state, online,
- * block by block, and once for the result with a second exponential. Three loops would be 7% faster
- * at 65536 elements and no faster at a million (float32, one core, 512-bit vectors), where memory
- * is the wall, and they need float32 memory as long as the row for the exponentials.
+ * <p>Softmax takes one of two forms by the length of the row. Rows of up to {@link RowPass#SPAN}
+ * elements, which stay in the L2 cache, are read once: their exponentials are written, and then
+ * scaled where they are. Longer rows are read twice: once for the state, and once for the result
+ * with a second exponential, which costs less than to write the exponentials and read them again.
  *
  * <p>Blocks are used where they lie in heap arrays of the kernel's type; native memory, 16-bit
  * elements and rows with gaps go through scratch memory of the worker.
@@ -61,10 +59,7 @@ final class RowKernels {
 
   void softmax(Tensor x, Tensor out) {
     if (x.shape(-1) > RowPass.SPAN) {
-      map(
-          x,
-          out,
-          (pass, state) -> pass.scaledExponentials(RowState.shift(state.max()), state.inverse()));
+      map(x, out, (pass, state) -> pass.scaledExponentials(state.floor(), state.scale()));
       return;
     }
     Elements in = Elements.of(x);
@@ -73,20 +68,14 @@ final class RowKernels {
     if (n == 0) {
       return;
     }
-    forEachRow(
-        x,
-        isDouble(x),
-        (pass, row) -> {
-          pass.open(in, row, 0, n);
-          pass.aim(to, row, 0);
-          double sum = pass.exponentials(RowState.shift(pass.max()));
-          pass.scale(sum == 0 ? 0 : 1 / sum);
-          pass.flush();
-        });
+    forEachRow(x, isDouble(x), (pass, row) -> pass.softmax(in, to, row, n));
   }
 
   void logSoftmax(Tensor x, Tensor out) {
-    map(x, out, (pass, state) -> pass.subtract(RowState.shift(state.max()), state.log()));
+    map(
+        x,
+        out,
+        (pass, state) -> pass.subtract(RowState.shift(state.logSumExp()), state.lostOfLogSumExp()));
   }
 
   private void map(Tensor x, Tensor out, Output output) {
@@ -202,9 +191,10 @@ final class RowKernels {
       return;
     }
     long toProbability = Rows.offset(probabilities, row);
-    double shift = RowState.shift(state.max());
+    double floor = state.floor();
+    double scale = state.scale();
     for (int i = 0; i < selection.size(); i++) {
-      double p = Math.exp(selection.elementAt(i) - shift) * state.inverse();
+      double p = Math.exp(selection.elementAt(i) - floor) * scale;
       probabilities.setAt(toProbability + i * probabilities.stride(-1), p);
     }
   }
