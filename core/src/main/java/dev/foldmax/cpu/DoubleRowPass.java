@@ -10,7 +10,7 @@ final class DoubleRowPass extends RowPass {
   private final double[] scratch = new double[SPAN];
   private final double[] read = new double[BLOCK];
   private final double[] written = new double[BLOCK];
-  private final double[] lanes = new double[Species.F64.length()];
+  private final double[] lanes = new double[2 * Species.F64.length()];
   private final double[] rest = new double[Species.F64.length()];
   private final double[] sums = new double[DoubleRows.SUMS];
   private final long[] above = new long[DoubleRows.SUMS];
@@ -195,6 +195,11 @@ final class DoubleRowPass extends RowPass {
   @Override
   int findAbove(int i, int end, double threshold) {
     return DoubleRows.findAbove(source, from, i, end, threshold);
+  }
+
+  @Override
+  long above(int i, double threshold) {
+    return DoubleRows.above(source, from + i, threshold);
   }
 
   @Override

@@ -22,7 +22,8 @@ final class DoubleRows {
   /**
    * The largest element that is not NaN; -inf if there is none.
    *
-   * @param lanes receives the largest of each lane, that is, of as many disjoint sets
+   * @param lanes receives the largest of each of two vectors' lanes, that is, of as many disjoint
+   *     sets
    */
   static double max(double[] x, int from, int n, double[] lanes) {
     DoubleVector a = DoubleVector.broadcast(Species.F64, Double.NEGATIVE_INFINITY);
@@ -40,14 +41,16 @@ final class DoubleRows {
     for (; i <= end - V; i += V) {
       a = larger(a, DoubleVector.fromArray(Species.F64, x, i));
     }
-    DoubleVector largest = larger(larger(a, b), larger(c, d));
-    largest.intoArray(lanes, 0);
+    a = larger(a, c);
+    b = larger(b, d);
+    a.intoArray(lanes, 0);
+    b.intoArray(lanes, V);
     for (; i < end; i++) {
       if (x[i] > lanes[0]) {
         lanes[0] = x[i];
       }
     }
-    return Math.max(lanes[0], largest.reduceLanes(VectorOperators.MAX));
+    return Math.max(lanes[0], larger(a, b).reduceLanes(VectorOperators.MAX));
   }
 
   /** The lanes of x where they are larger; unlike {@code max} not slowed by the care for NaN. */
@@ -423,5 +426,13 @@ final class DoubleRows {
       }
     }
     return n;
+  }
+
+  /** A bit for each lane of a vector: whether its element is above the threshold or NaN. */
+  static long above(double[] x, int from, double threshold) {
+    return DoubleVector.fromArray(Species.F64, x, from)
+        .compare(VectorOperators.LE, threshold)
+        .not()
+        .toLong();
   }
 }

@@ -10,7 +10,7 @@ final class FloatRowPass extends RowPass {
   private final float[] scratch = new float[SPAN];
   private final float[] read = new float[BLOCK];
   private final float[] written = new float[BLOCK];
-  private final float[] lanes = new float[Species.F32.length()];
+  private final float[] lanes = new float[2 * Species.F32.length()];
   private final float[] rest = new float[Species.F32.length()];
   private final float[] sums = new float[FloatRows.SUMS];
   private final int[] above = new int[FloatRows.SUMS];
@@ -197,6 +197,11 @@ final class FloatRowPass extends RowPass {
   @Override
   int findAbove(int i, int end, double threshold) {
     return FloatRows.findAbove(source, from, i, end, (float) threshold);
+  }
+
+  @Override
+  long above(int i, double threshold) {
+    return FloatRows.above(source, from + i, (float) threshold);
   }
 
   @Override

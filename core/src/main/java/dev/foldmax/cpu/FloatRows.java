@@ -28,7 +28,8 @@ final class FloatRows {
   /**
    * The largest element that is not NaN; -inf if there is none.
    *
-   * @param lanes receives the largest of each lane, that is, of as many disjoint sets
+   * @param lanes receives the largest of each of two vectors' lanes, that is, of as many disjoint
+   *     sets
    */
   static float max(float[] x, int from, int n, float[] lanes) {
     FloatVector a = FloatVector.broadcast(Species.F32, Float.NEGATIVE_INFINITY);
@@ -46,14 +47,16 @@ final class FloatRows {
     for (; i <= end - V; i += V) {
       a = larger(a, FloatVector.fromArray(Species.F32, x, i));
     }
-    FloatVector largest = larger(larger(a, b), larger(c, d));
-    largest.intoArray(lanes, 0);
+    a = larger(a, c);
+    b = larger(b, d);
+    a.intoArray(lanes, 0);
+    b.intoArray(lanes, V);
     for (; i < end; i++) {
       if (x[i] > lanes[0]) {
         lanes[0] = x[i];
       }
     }
-    return Math.max(lanes[0], largest.reduceLanes(VectorOperators.MAX));
+    return Math.max(lanes[0], larger(a, b).reduceLanes(VectorOperators.MAX));
   }
 
   /** The lanes of x where they are larger; unlike {@code max} not slowed by the care for NaN. */
@@ -430,5 +433,13 @@ final class FloatRows {
       }
     }
     return n;
+  }
+
+  /** A bit for each lane of a vector: whether its element is above the threshold or NaN. */
+  static long above(float[] x, int from, float threshold) {
+    return FloatVector.fromArray(Species.F32, x, from)
+        .compare(VectorOperators.LE, threshold)
+        .not()
+        .toLong();
   }
 }

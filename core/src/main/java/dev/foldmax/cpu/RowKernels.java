@@ -115,18 +115,18 @@ final class RowKernels {
 
   void logSumExp(Tensor x, Tensor out) {
     Elements in = Elements.of(x);
+    Elements to = Elements.of(out);
     long n = x.shape(-1);
     if (isShared(x)) {
       for (long row = 0, rows = Rows.count(x); row < rows; row++) {
         double lse = foldShared(x, in, row, null).logSumExp();
-        out.setAt(Rows.elementOffset(out, row), lse);
+        to.setAt(to.elementOffset(row), lse);
       }
     } else {
       forEachRow(
           x,
           isDouble(x),
-          (pass, row) ->
-              out.setAt(Rows.elementOffset(out, row), pass.fold(in, row, n, null).logSumExp()));
+          (pass, row) -> to.setAt(to.elementOffset(row), pass.fold(in, row, n, null).logSumExp()));
     }
   }
 
@@ -141,6 +141,8 @@ final class RowKernels {
     if (k == 0) {
       return;
     }
+    Elements toValues = Elements.of(values);
+    Elements toProbabilities = probabilities == null ? null : Elements.of(probabilities);
     if (isShared(x) && k <= SHARED_K) {
       Selection selection = new Selection();
       for (long row = 0, rows = Rows.count(x); row < rows; row++) {
@@ -151,7 +153,7 @@ final class RowKernels {
         } else {
           selectShared(x, in, row, selection);
         }
-        writeSelected(in, row, selection, state, values, indices, probabilities);
+        writeSelected(in, row, selection, state, toValues, indices, toProbabilities);
       }
     } else {
       forEachRow(
@@ -166,7 +168,7 @@ final class RowKernels {
             } else {
               pass.select(in, row, n, selection);
             }
-            writeSelected(in, row, selection, state, values, indices, probabilities);
+            writeSelected(in, row, selection, state, toValues, indices, toProbabilities);
           });
     }
   }
@@ -176,26 +178,24 @@ final class RowKernels {
       long row,
       Selection selection,
       @Nullable RowState state,
-      Tensor values,
+      Elements values,
       Tensor indices,
-      @Nullable Tensor probabilities) {
+      @Nullable Elements probabilities) {
     selection.sort();
-    long toValue = Rows.offset(values, row);
     long toIndex = Rows.offset(indices, row);
     for (int i = 0; i < selection.size(); i++) {
       long index = selection.indexAt(i);
-      in.copyElement(in.offset(row, index), values, toValue + i * values.stride(-1));
+      in.copyElement(in.offset(row, index), values, values.offset(row, i));
       indices.setLongAt(toIndex + i * indices.stride(-1), index);
     }
     if (probabilities == null || state == null) {
       return;
     }
-    long toProbability = Rows.offset(probabilities, row);
     double floor = state.floor();
     double scale = state.scale();
     for (int i = 0; i < selection.size(); i++) {
-      double p = Math.exp(selection.elementAt(i) - floor) * scale;
-      probabilities.setAt(toProbability + i * probabilities.stride(-1), p);
+      double p = Exponential.exp(selection.elementAt(i) - floor) * scale;
+      probabilities.setAt(probabilities.offset(row, i), p);
     }
   }
 

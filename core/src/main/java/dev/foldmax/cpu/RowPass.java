@@ -120,6 +120,9 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   /** The number of elements that {@link #findAbove} looks at together. */
   abstract int lanes();
 
+  /** A bit for each of these elements from i on: whether it is above the threshold or NaN. */
+  abstract long above(int i, double threshold);
+
   /**
    * Makes a run of a row, with a weight, one of the sources of {@link #weightedSum}.
    *
@@ -317,11 +320,15 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
     int i = begin;
     while (!into.isClosed() && (i = findAbove(i, end, into.threshold())) < end) {
       double threshold = into.threshold();
-      int next = Math.min(end, i + lanes());
-      for (; i < next; i++) {
-        double x = element(i);
-        if (!(x <= threshold)) {
-          into.offer(x, index + i);
+      if (i <= end - lanes()) {
+        for (long bits = above(i, threshold); bits != 0; bits &= bits - 1) {
+          int at = i + Long.numberOfTrailingZeros(bits);
+          into.offer(element(at), index + at);
+        }
+        i += lanes();
+      } else {
+        for (; i < end; i++) {
+          into.offer(element(i), index + i);
         }
       }
     }
