@@ -8,16 +8,20 @@ final class DoubleRowPass extends RowPass {
   private static final double[] ZEROS = new double[BLOCK];
 
   private final double[] scratch = new double[SPAN];
-  private final double[] sums = new double[BLOCK];
-  private final double[] lanes = new double[Species.F64.length()];
+  private final double[] read = new double[BLOCK];
+  private final double[] written = new double[BLOCK];
+  private final double[] lanes = new double[2 * Species.F64.length()];
   private final double[] rest = new double[Species.F64.length()];
-  private final double[] laneSums = new double[Species.F64.length()];
+  private final double[] sums = new double[DoubleRows.SUMS];
+  private final long[] above = new long[DoubleRows.SUMS];
 
   private int n;
-  private double[] source = scratch;
+  private double[] source = read;
   private int from;
-  private double[] target = scratch;
+  private double[] target = written;
   private int to;
+  private double[] kept = scratch;
+  private int keptFrom;
 
   private final double[][] sources = new double[SLOTS][];
   private final int[] froms = new int[SLOTS];
@@ -37,9 +41,9 @@ final class DoubleRowPass extends RowPass {
       source = array;
       from = x.position(offset);
     } else {
-      source = scratch;
+      source = read;
       from = 0;
-      x.read(offset, scratch, 0, n);
+      x.read(offset, read, 0, n);
     }
   }
 
@@ -52,7 +56,7 @@ final class DoubleRowPass extends RowPass {
       to = tensor.position(outOffset);
       out = null;
     } else {
-      target = scratch;
+      target = written;
       to = 0;
       out = tensor;
     }
@@ -60,9 +64,35 @@ final class DoubleRowPass extends RowPass {
 
   @Override
   void aimAtScratch() {
-    target = sums;
+    target = written;
     to = 0;
     out = null;
+  }
+
+  @Override
+  void keep(Elements x, Elements out, long row) {
+    double[] array = out.doubles();
+    if (array != null && !out.sharesArray(x)) {
+      kept = array;
+      keptFrom = out.position(out.offset(row, 0));
+    } else {
+      kept = scratch;
+      keptFrom = 0;
+    }
+  }
+
+  @Override
+  void aimAtKept(int begin) {
+    target = kept;
+    to = keptFrom + begin;
+    out = null;
+  }
+
+  @Override
+  void openKept(int begin, int length) {
+    n = length;
+    source = kept;
+    from = keptFrom + begin;
   }
 
   @Override
@@ -74,9 +104,10 @@ final class DoubleRowPass extends RowPass {
 
   @Override
   void release() {
-    source = scratch;
+    source = read;
     Arrays.fill(sources, scratch);
-    target = scratch;
+    target = written;
+    kept = scratch;
     out = null;
   }
 
@@ -106,13 +137,49 @@ final class DoubleRowPass extends RowPass {
   }
 
   @Override
+  double firstMax() {
+    double max = Double.NEGATIVE_INFINITY;
+    for (int i = from; i < from + Math.min(n, FIRST); i++) {
+      if (source[i] > max) {
+        max = source[i];
+      }
+    }
+    return max;
+  }
+
+  @Override
   double exponentials(double shift) {
-    return DoubleRows.exponentials(source, from, target, to, n, shift, lanes, rest, laneSums);
+    return DoubleRows.exponentials(source, from, target, to, n, shift, rest, sums);
+  }
+
+  @Override
+  double nearExponentials(double shift) {
+    return DoubleRows.nearExponentials(source, from, target, to, n, shift, rest, sums);
+  }
+
+  @Override
+  double nearSum(double shift) {
+    return DoubleRows.nearSum(source, from, n, shift, rest, sums);
+  }
+
+  @Override
+  double nearSum(double shift, double threshold) {
+    return DoubleRows.nearSum(source, from, n, shift, threshold, rest, sums, above);
+  }
+
+  @Override
+  boolean isAnyAbove(int run) {
+    return DoubleRows.isAnyNegative(above, run * lanes());
+  }
+
+  @Override
+  int runLength() {
+    return DoubleRows.RUN;
   }
 
   @Override
   void scale(double factor) {
-    DoubleRows.scale(target, to, n, factor);
+    DoubleRows.scale(source, from, target, to, n, factor);
   }
 
   @Override
@@ -121,13 +188,18 @@ final class DoubleRowPass extends RowPass {
   }
 
   @Override
-  void subtract(double shift, double log) {
-    DoubleRows.subtract(source, from, target, to, n, shift, log);
+  void subtract(double high, double low) {
+    DoubleRows.subtract(source, from, target, to, n, high, low);
   }
 
   @Override
-  int findAbove(int i, double threshold) {
-    return DoubleRows.findAbove(source, from, i, n, threshold);
+  int findAbove(int i, int end, double threshold) {
+    return DoubleRows.findAbove(source, from, i, end, threshold);
+  }
+
+  @Override
+  long above(int i, double threshold) {
+    return DoubleRows.above(source, from + i, threshold);
   }
 
   @Override
@@ -153,7 +225,7 @@ final class DoubleRowPass extends RowPass {
   @Override
   void weightedSum(int count, boolean continued, int length) {
     n = length;
-    double[] start = continued ? sums : ZEROS;
+    double[] start = continued ? written : ZEROS;
     DoubleRows.weightedSum(sources, froms, weights, count, start, target, to, n);
   }
 

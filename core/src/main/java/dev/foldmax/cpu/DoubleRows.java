@@ -2,13 +2,16 @@ package dev.foldmax.cpu;
 
 import java.util.Arrays;
 import jdk.incubator.vector.DoubleVector;
+import jdk.incubator.vector.LongVector;
 import jdk.incubator.vector.VectorOperators;
 
 /** The twin of {@link FloatRows} in float64. */
 final class DoubleRows {
   private static final int V = Species.F64.length();
 
-  private static final int CHUNK = 32 * V;
+  static final int RUN = 32 * V;
+
+  static final int SUMS = RowPass.BLOCK / 32 + 2 * V;
 
   private static final double FACTOR = Exponential.LOG2_E_DOUBLE;
   private static final double FACTOR_LOW = Exponential.LOG2_E_DOUBLE_LOW;
@@ -19,7 +22,8 @@ final class DoubleRows {
   /**
    * The largest element that is not NaN; -inf if there is none.
    *
-   * @param lanes receives the largest of each lane, that is, of as many disjoint sets
+   * @param lanes receives the largest of each of two vectors' lanes, that is, of as many disjoint
+   *     sets
    */
   static double max(double[] x, int from, int n, double[] lanes) {
     DoubleVector a = DoubleVector.broadcast(Species.F64, Double.NEGATIVE_INFINITY);
@@ -37,14 +41,16 @@ final class DoubleRows {
     for (; i <= end - V; i += V) {
       a = larger(a, DoubleVector.fromArray(Species.F64, x, i));
     }
-    DoubleVector largest = larger(larger(a, b), larger(c, d));
-    largest.intoArray(lanes, 0);
+    a = larger(a, c);
+    b = larger(b, d);
+    a.intoArray(lanes, 0);
+    b.intoArray(lanes, V);
     for (; i < end; i++) {
       if (x[i] > lanes[0]) {
         lanes[0] = x[i];
       }
     }
-    return Math.max(lanes[0], largest.reduceLanes(VectorOperators.MAX));
+    return Math.max(lanes[0], larger(a, b).reduceLanes(VectorOperators.MAX));
   }
 
   /** The lanes of x where they are larger; unlike {@code max} not slowed by the care for NaN. */
@@ -57,27 +63,19 @@ final class DoubleRows {
   }
 
   /**
-   * Stores {@code exp(x - max)} and returns the sum, with a relative error of some 1e-16.
+   * Stores {@code exp(x - shift)} and returns the sum, with a relative error of some 1e-16.
    *
-   * @param max at least every element, finite; else the sum is NaN
-   * @param lanes room for a vector
+   * @param n at most {@link RowPass#BLOCK}
+   * @param shift finite; no element is more than 80 above it, else the sum is NaN or wrong
    * @param rest room for a vector
-   * @param sums room for as many float64
+   * @param sums room for {@link #SUMS}
    */
   static double exponentials(
-      double[] x,
-      int from,
-      double[] y,
-      int to,
-      int n,
-      double max,
-      double[] lanes,
-      double[] rest,
-      double[] sums) {
-    Arrays.fill(sums, 0, V, 0);
+      double[] x, int from, double[] y, int to, int n, double shift, double[] rest, double[] sums) {
+    int count = 0;
     int length;
     for (int i = 0; i < n; i += length) {
-      length = Math.min(CHUNK, n - i);
+      length = n - i;
       boolean isRest = length < V;
       if (isRest) {
         fillUp(x, from + i, length, rest);
@@ -85,44 +83,203 @@ final class DoubleRows {
         length -= length % V;
       }
       // One call for both: inlined twice, it would be too much for C2, which then boxes vectors.
-      exponentialsOfVectors(
-          isRest ? rest : x,
-          isRest ? 0 : from + i,
-          isRest ? rest : y,
-          isRest ? 0 : to + i,
-          isRest ? V : length,
-          max,
-          lanes);
+      count =
+          exponentialsOfVectors(
+              isRest ? rest : x,
+              isRest ? 0 : from + i,
+              isRest ? rest : y,
+              isRest ? 0 : to + i,
+              isRest ? V : length,
+              shift,
+              sums,
+              count);
       if (isRest) {
         System.arraycopy(rest, 0, y, to + i, length);
       }
-      for (int lane = 0; lane < V; lane++) {
-        sums[lane] += lanes[lane];
+    }
+    return total(sums, count);
+  }
+
+  private static int exponentialsOfVectors(
+      double[] x, int from, double[] y, int to, int n, double shift, double[] sums, int count) {
+    DoubleVector m = DoubleVector.broadcast(Species.F64, shift);
+    int at = count;
+    for (int begin = 0; begin < n; begin += RUN, at += V) {
+      int end = Math.min(n, begin + RUN);
+      DoubleVector sum = DoubleVector.zero(Species.F64);
+      for (int i = begin; i <= end - V; i += V) {
+        DoubleVector e = exp(DoubleVector.fromArray(Species.F64, x, from + i).sub(m));
+        e.intoArray(y, to + i);
+        sum = sum.add(e);
+      }
+      sum.intoArray(sums, at);
+    }
+    return at;
+  }
+
+  private static double total(double[] sums, int count) {
+    double a = 0;
+    double b = 0;
+    double c = 0;
+    double d = 0;
+    int i = 0;
+    for (; i <= count - 4; i += 4) {
+      a += sums[i];
+      b += sums[i + 1];
+      c += sums[i + 2];
+      d += sums[i + 3];
+    }
+    for (; i < count; i++) {
+      a += sums[i];
+    }
+    return (a + b) + (c + d);
+  }
+
+  /** As {@link #exponentials}, if all elements are {@link NearExponential near} the shift. */
+  static double nearExponentials(
+      double[] x, int from, double[] y, int to, int n, double shift, double[] rest, double[] sums) {
+    int whole = n - n % V;
+    if (!NearExponential.isNear(nearExponentialsOfVectors(x, from, y, to, whole, shift, sums))) {
+      return Double.NaN;
+    }
+    double sum = total(sums, Math.ceilDiv(whole, RUN) * V);
+    if (whole == n) {
+      return sum;
+    }
+    return isAnyHigh(x, from + whole, n - whole, shift)
+        ? Double.NaN
+        : sum + exponentials(x, from + whole, y, to + whole, n - whole, shift, rest, sums);
+  }
+
+  /** Whether an element is too large to be {@link NearExponential near} the shift. */
+  private static boolean isAnyHigh(double[] x, int from, int n, double shift) {
+    for (int i = from; i < from + n; i++) {
+      if (x[i] - shift > NearExponential.HIGHEST) {
+        return true;
       }
     }
-    double total = 0;
-    for (int lane = 0; lane < V; lane++) {
-      total += sums[lane];
+    return false;
+  }
+
+  private static long nearExponentialsOfVectors(
+      double[] x, int from, double[] y, int to, int n, double shift, double[] sums) {
+    DoubleVector m = DoubleVector.broadcast(Species.F64, shift);
+    LongVector far = LongVector.zero(Species.I64);
+    for (int begin = 0, at = 0; begin < n; begin += RUN, at += V) {
+      int end = Math.min(n, begin + RUN);
+      DoubleVector sum = DoubleVector.zero(Species.F64);
+      for (int i = begin; i <= end - V; i += V) {
+        DoubleVector d = DoubleVector.fromArray(Species.F64, x, from + i).sub(m);
+        DoubleVector rounded = NearExponential.round(d);
+        DoubleVector e = NearExponential.exp(d, rounded);
+        far = NearExponential.farBits(rounded).or(far);
+        e.intoArray(y, to + i);
+        sum = e.add(sum);
+      }
+      sum.intoArray(sums, at);
     }
-    return total;
+    return far.reduceLanes(VectorOperators.OR);
+  }
+
+  /**
+   * The sum of {@code exp(x - shift)}, to the accuracy of {@link NearExponential#summand}; NaN if
+   * an element is not {@link NearExponential near} the shift.
+   *
+   * @param n at most {@link RowPass#BLOCK}
+   * @param shift finite
+   * @param rest room for a vector
+   * @param sums room for {@link #SUMS}
+   */
+  static double nearSum(double[] x, int from, int n, double shift, double[] rest, double[] sums) {
+    int whole = n - n % V;
+    return NearExponential.isNear(nearSumOfVectors(x, from, whole, shift, sums))
+        ? totalAndRest(x, from, n, shift, rest, sums)
+        : Double.NaN;
+  }
+
+  private static double totalAndRest(
+      double[] x, int from, int n, double shift, double[] rest, double[] sums) {
+    int whole = n - n % V;
+    double sum = total(sums, Math.ceilDiv(whole, RUN) * V);
+    if (whole == n) {
+      return sum;
+    }
+    return isAnyHigh(x, from + whole, n - whole, shift)
+        ? Double.NaN
+        : sum + exponentials(x, from + whole, rest, 0, n - whole, shift, rest, sums);
+  }
+
+  private static long nearSumOfVectors(double[] x, int from, int n, double shift, double[] sums) {
+    DoubleVector m = DoubleVector.broadcast(Species.F64, shift);
+    LongVector far = LongVector.zero(Species.I64);
+    for (int begin = 0, at = 0; begin < n; begin += RUN, at += V) {
+      int end = Math.min(n, begin + RUN);
+      DoubleVector sum = DoubleVector.zero(Species.F64);
+      for (int i = begin; i <= end - V; i += V) {
+        DoubleVector d = DoubleVector.fromArray(Species.F64, x, from + i).sub(m);
+        DoubleVector rounded = NearExponential.round(d);
+        far = NearExponential.farBits(rounded).or(far);
+        sum = NearExponential.exp(d, rounded).add(sum);
+      }
+      sum.intoArray(sums, at);
+    }
+    return far.reduceLanes(VectorOperators.OR);
+  }
+
+  /**
+   * As {@link #nearSum}, and looks for elements above a threshold.
+   *
+   * @param threshold not NaN
+   * @param above receives a vector for each {@link #RUN} of which all is in whole vectors, for
+   *     {@link #isAnyNegative}: whether an element of the run is above the threshold
+   */
+  static double nearSum(
+      double[] x,
+      int from,
+      int n,
+      double shift,
+      double threshold,
+      double[] rest,
+      double[] sums,
+      long[] above) {
+    int whole = n - n % V;
+    return NearExponential.isNear(nearSumOfVectors(x, from, whole, shift, threshold, sums, above))
+        ? totalAndRest(x, from, n, shift, rest, sums)
+        : Double.NaN;
+  }
+
+  private static long nearSumOfVectors(
+      double[] x, int from, int n, double shift, double threshold, double[] sums, long[] above) {
+    DoubleVector m = DoubleVector.broadcast(Species.F64, shift);
+    DoubleVector t = DoubleVector.broadcast(Species.F64, threshold);
+    LongVector far = LongVector.zero(Species.I64);
+    for (int begin = 0, at = 0; begin < n; begin += RUN, at += V) {
+      int end = Math.min(n, begin + RUN);
+      DoubleVector sum = DoubleVector.zero(Species.F64);
+      LongVector signs = LongVector.zero(Species.I64);
+      for (int i = begin; i <= end - V; i += V) {
+        DoubleVector element = DoubleVector.fromArray(Species.F64, x, from + i);
+        DoubleVector d = element.sub(m);
+        DoubleVector rounded = NearExponential.round(d);
+        far = NearExponential.farBits(rounded).or(far);
+        signs = t.sub(element).reinterpretAsLongs().or(signs);
+        sum = NearExponential.exp(d, rounded).add(sum);
+      }
+      sum.intoArray(sums, at);
+      signs.intoArray(above, at);
+    }
+    return far.reduceLanes(VectorOperators.OR);
+  }
+
+  /** Whether one of a vector of numbers is negative. */
+  static boolean isAnyNegative(long[] numbers, int at) {
+    return LongVector.fromArray(Species.I64, numbers, at).compare(VectorOperators.LT, 0).anyTrue();
   }
 
   /** Copies less than a vector, filled up with -inf. */
   private static void fillUp(double[] x, int from, int n, double[] vector) {
     System.arraycopy(x, from, vector, 0, n);
     Arrays.fill(vector, n, V, Double.NEGATIVE_INFINITY);
-  }
-
-  private static void exponentialsOfVectors(
-      double[] x, int from, double[] y, int to, int n, double max, double[] lanes) {
-    DoubleVector m = DoubleVector.broadcast(Species.F64, max);
-    DoubleVector sum = DoubleVector.zero(Species.F64);
-    for (int i = 0; i <= n - V; i += V) {
-      DoubleVector e = exp(DoubleVector.fromArray(Species.F64, x, from + i).sub(m));
-      e.intoArray(y, to + i);
-      sum = sum.add(e);
-    }
-    sum.intoArray(lanes, 0);
   }
 
   /**
@@ -165,29 +322,30 @@ final class DoubleRows {
     }
   }
 
-  /** {@code y *= factor}. */
-  static void scale(double[] y, int from, int n, double factor) {
+  /** {@code y = x * factor}. */
+  static void scale(double[] x, int from, double[] y, int to, int n, double factor) {
     DoubleVector c = DoubleVector.broadcast(Species.F64, factor);
-    int end = from + n;
-    int i = from;
-    for (; i <= end - V; i += V) {
-      DoubleVector.fromArray(Species.F64, y, i).mul(c).intoArray(y, i);
+    int i = 0;
+    for (; i <= n - V; i += V) {
+      DoubleVector.fromArray(Species.F64, x, from + i).mul(c).intoArray(y, to + i);
     }
-    for (; i < end; i++) {
-      y[i] *= factor;
+    for (; i < n; i++) {
+      y[to + i] = x[from + i] * factor;
     }
   }
 
-  /** {@code y = (x - max) - log}. */
-  static void subtract(double[] x, int from, double[] y, int to, int n, double max, double log) {
-    DoubleVector m = DoubleVector.broadcast(Species.F64, max);
-    DoubleVector l = DoubleVector.broadcast(Species.F64, log);
+  /** {@code y = min(0, (x - high) - low)}. */
+  static void subtract(double[] x, int from, double[] y, int to, int n, double high, double low) {
+    DoubleVector h = DoubleVector.broadcast(Species.F64, high);
+    DoubleVector l = DoubleVector.broadcast(Species.F64, low);
+    DoubleVector zero = DoubleVector.zero(Species.F64);
     int i = 0;
     for (; i <= n - V; i += V) {
-      DoubleVector.fromArray(Species.F64, x, from + i).sub(m).sub(l).intoArray(y, to + i);
+      DoubleVector d = DoubleVector.fromArray(Species.F64, x, from + i).sub(h).sub(l);
+      d.blend(zero, d.compare(VectorOperators.GT, zero)).intoArray(y, to + i);
     }
     for (; i < n; i++) {
-      y[to + i] = x[from + i] - max - log;
+      y[to + i] = Math.min(0, x[from + i] - high - low);
     }
   }
 
@@ -268,5 +426,13 @@ final class DoubleRows {
       }
     }
     return n;
+  }
+
+  /** A bit for each lane of a vector: whether its element is above the threshold or NaN. */
+  static long above(double[] x, int from, double threshold) {
+    return DoubleVector.fromArray(Species.F64, x, from)
+        .compare(VectorOperators.LE, threshold)
+        .not()
+        .toLong();
   }
 }

@@ -117,6 +117,13 @@ final class Elements {
     return tensor;
   }
 
+  /** Whether both lie in one array that can be used in place. */
+  @SuppressWarnings("ReferenceEquality") // the very array, not an equal one
+  boolean sharesArray(Elements other) {
+    return (floats != null && floats == other.floats)
+        || (doubles != null && doubles == other.doubles);
+  }
+
   /** The position of the element at an offset in whichever array there is. */
   int position(long offset) {
     return Math.toIntExact(base + offset);
@@ -127,13 +134,24 @@ final class Elements {
     return floats != null ? floats[position(offset)] : tensor.at(offset);
   }
 
-  /** Copies one element into a tensor, bit for bit if the types are the same. */
-  void copyElement(long offset, Tensor to, long toOffset) {
-    if (to.dtype() == dtype) {
+  /** Copies one element to another tensor, bit for bit if the types are the same. */
+  void copyElement(long offset, Elements to, long toOffset) {
+    if (floats != null && to.floats != null) {
+      to.floats[to.position(toOffset)] = floats[position(offset)];
+    } else if (to.dtype == dtype) {
       int bytes = dtype.bytes();
-      MemorySegment.copy(segment, offset * bytes, to.segment(), toOffset * bytes, bytes);
+      MemorySegment.copy(segment, offset * bytes, to.segment, toOffset * bytes, bytes);
     } else {
-      to.setAt(toOffset, tensor.at(offset));
+      to.tensor.setAt(toOffset, tensor.at(offset));
+    }
+  }
+
+  /** Rounds a number into the element at an offset. */
+  void setAt(long offset, double number) {
+    if (floats != null) {
+      floats[position(offset)] = (float) number;
+    } else {
+      tensor.setAt(offset, number);
     }
   }
 
@@ -145,7 +163,7 @@ final class Elements {
       return;
     }
     for (long i = 0; i < n; i++) {
-      copyElement(offset + i * stride, to.tensor, toOffset + i * to.stride);
+      copyElement(offset + i * stride, to, toOffset + i * to.stride);
     }
   }
 

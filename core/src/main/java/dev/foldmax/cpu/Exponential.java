@@ -38,6 +38,8 @@ final class Exponential {
 
   private static final double MAGIC_DOUBLE = 0x1.8p52 + 1023;
 
+  private static final double LEAST_DOUBLE = least(LOG2_E_DOUBLE);
+
   private Exponential() {}
 
   /** What is left of a factor after its first float. */
@@ -141,6 +143,11 @@ final class Exponential {
     p = Math.fma(p, f, 0x1.62e42fefa39efp-1);
     p = Math.fma(p, f, 1.0);
     return p * Double.longBitsToDouble(Double.doubleToRawLongBits(t) << 52);
+  }
+
+  /** {@code e^x}, for x at most 88 or NaN. */
+  static double exp(double x) {
+    return pow2(x, LOG2_E_DOUBLE, LOG2_E_DOUBLE_LOW, LEAST_DOUBLE);
   }
 
   /**

@@ -8,17 +8,21 @@ final class FloatRowPass extends RowPass {
   private static final float[] ZEROS = new float[BLOCK];
 
   private final float[] scratch = new float[SPAN];
-  private final float[] sums = new float[BLOCK];
-  private final float[] lanes = new float[Species.F32.length()];
+  private final float[] read = new float[BLOCK];
+  private final float[] written = new float[BLOCK];
+  private final float[] lanes = new float[2 * Species.F32.length()];
   private final float[] rest = new float[Species.F32.length()];
-  private final double[] laneSums = new double[Species.F32.length()];
+  private final float[] sums = new float[FloatRows.SUMS];
+  private final int[] above = new int[FloatRows.SUMS];
   private final short[] bits = new short[BLOCK];
 
   private int n;
-  private float[] source = scratch;
+  private float[] source = read;
   private int from;
-  private float[] target = scratch;
+  private float[] target = written;
   private int to;
+  private float[] kept = scratch;
+  private int keptFrom;
 
   private final float[][] sources = new float[SLOTS][];
   private final int[] froms = new int[SLOTS];
@@ -38,9 +42,9 @@ final class FloatRowPass extends RowPass {
       source = array;
       from = x.position(offset);
     } else {
-      source = scratch;
+      source = read;
       from = 0;
-      x.read(offset, scratch, 0, n, bits);
+      x.read(offset, read, 0, n, bits);
     }
   }
 
@@ -53,7 +57,7 @@ final class FloatRowPass extends RowPass {
       to = tensor.position(outOffset);
       out = null;
     } else {
-      target = scratch;
+      target = written;
       to = 0;
       out = tensor;
     }
@@ -61,9 +65,35 @@ final class FloatRowPass extends RowPass {
 
   @Override
   void aimAtScratch() {
-    target = sums;
+    target = written;
     to = 0;
     out = null;
+  }
+
+  @Override
+  void keep(Elements x, Elements out, long row) {
+    float[] array = out.floats();
+    if (array != null && !out.sharesArray(x)) {
+      kept = array;
+      keptFrom = out.position(out.offset(row, 0));
+    } else {
+      kept = scratch;
+      keptFrom = 0;
+    }
+  }
+
+  @Override
+  void aimAtKept(int begin) {
+    target = kept;
+    to = keptFrom + begin;
+    out = null;
+  }
+
+  @Override
+  void openKept(int begin, int length) {
+    n = length;
+    source = kept;
+    from = keptFrom + begin;
   }
 
   @Override
@@ -75,9 +105,10 @@ final class FloatRowPass extends RowPass {
 
   @Override
   void release() {
-    source = scratch;
+    source = read;
     Arrays.fill(sources, scratch);
-    target = scratch;
+    target = written;
+    kept = scratch;
     out = null;
   }
 
@@ -107,14 +138,49 @@ final class FloatRowPass extends RowPass {
   }
 
   @Override
+  double firstMax() {
+    float max = Float.NEGATIVE_INFINITY;
+    for (int i = from; i < from + Math.min(n, FIRST); i++) {
+      if (source[i] > max) {
+        max = source[i];
+      }
+    }
+    return max;
+  }
+
+  @Override
   double exponentials(double shift) {
-    return FloatRows.exponentials(
-        source, from, target, to, n, (float) shift, lanes, rest, laneSums);
+    return FloatRows.exponentials(source, from, target, to, n, (float) shift, rest, sums);
+  }
+
+  @Override
+  double nearExponentials(double shift) {
+    return FloatRows.nearExponentials(source, from, target, to, n, (float) shift, rest, sums);
+  }
+
+  @Override
+  double nearSum(double shift) {
+    return FloatRows.nearSum(source, from, n, (float) shift, rest, sums);
+  }
+
+  @Override
+  double nearSum(double shift, double threshold) {
+    return FloatRows.nearSum(source, from, n, (float) shift, (float) threshold, rest, sums, above);
+  }
+
+  @Override
+  boolean isAnyAbove(int run) {
+    return FloatRows.isAnyNegative(above, run * lanes());
+  }
+
+  @Override
+  int runLength() {
+    return FloatRows.RUN;
   }
 
   @Override
   void scale(double factor) {
-    FloatRows.scale(target, to, n, (float) factor);
+    FloatRows.scale(source, from, target, to, n, (float) factor);
   }
 
   @Override
@@ -123,13 +189,19 @@ final class FloatRowPass extends RowPass {
   }
 
   @Override
-  void subtract(double shift, double log) {
-    FloatRows.subtract(source, from, target, to, n, (float) shift, (float) log);
+  void subtract(double high, double low) {
+    float h = (float) high;
+    FloatRows.subtract(source, from, target, to, n, h, (float) (high - h + low));
   }
 
   @Override
-  int findAbove(int i, double threshold) {
-    return FloatRows.findAbove(source, from, i, n, (float) threshold);
+  int findAbove(int i, int end, double threshold) {
+    return FloatRows.findAbove(source, from, i, end, (float) threshold);
+  }
+
+  @Override
+  long above(int i, double threshold) {
+    return FloatRows.above(source, from + i, (float) threshold);
   }
 
   @Override
@@ -155,7 +227,7 @@ final class FloatRowPass extends RowPass {
   @Override
   void weightedSum(int count, boolean continued, int length) {
     n = length;
-    float[] start = continued ? sums : ZEROS;
+    float[] start = continued ? written : ZEROS;
     FloatRows.weightedSum(sources, froms, weights, count, start, target, to, n);
   }
 

@@ -2,6 +2,7 @@ package dev.foldmax.cpu;
 
 import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.VectorOperators;
 
 /**
@@ -13,7 +14,10 @@ final class FloatRows {
   private static final int V = Species.F32.length();
 
   /** How many elements are added up in float32 before their sum goes on in float64. */
-  private static final int CHUNK = 32 * V;
+  static final int RUN = 32 * V;
+
+  /** How many sums of runs, of a lane each, a block comes to. */
+  static final int SUMS = RowPass.BLOCK / 32 + 2 * V;
 
   private static final float FACTOR = Exponential.LOG2_E;
   private static final float FACTOR_LOW = Exponential.LOG2_E_LOW;
@@ -24,7 +28,8 @@ final class FloatRows {
   /**
    * The largest element that is not NaN; -inf if there is none.
    *
-   * @param lanes receives the largest of each lane, that is, of as many disjoint sets
+   * @param lanes receives the largest of each of two vectors' lanes, that is, of as many disjoint
+   *     sets
    */
   static float max(float[] x, int from, int n, float[] lanes) {
     FloatVector a = FloatVector.broadcast(Species.F32, Float.NEGATIVE_INFINITY);
@@ -42,14 +47,16 @@ final class FloatRows {
     for (; i <= end - V; i += V) {
       a = larger(a, FloatVector.fromArray(Species.F32, x, i));
     }
-    FloatVector largest = larger(larger(a, b), larger(c, d));
-    largest.intoArray(lanes, 0);
+    a = larger(a, c);
+    b = larger(b, d);
+    a.intoArray(lanes, 0);
+    b.intoArray(lanes, V);
     for (; i < end; i++) {
       if (x[i] > lanes[0]) {
         lanes[0] = x[i];
       }
     }
-    return Math.max(lanes[0], largest.reduceLanes(VectorOperators.MAX));
+    return Math.max(lanes[0], larger(a, b).reduceLanes(VectorOperators.MAX));
   }
 
   /** The lanes of x where they are larger; unlike {@code max} not slowed by the care for NaN. */
@@ -62,28 +69,20 @@ final class FloatRows {
   }
 
   /**
-   * Stores {@code exp(x - max)} and returns the sum, with a relative error of some 1e-7 at any
-   * length: chunks are added up in float32 lanes, and the lanes of all chunks in float64.
+   * Stores {@code exp(x - shift)} and returns the sum, with a relative error of some 1e-7: runs are
+   * added up in float32 lanes, and the lanes of all runs in float64.
    *
-   * @param max at least every element, finite; else the sum is NaN
-   * @param lanes room for a vector
+   * @param n at most {@link RowPass#BLOCK}
+   * @param shift finite; no element is more than 80 above it, else the sum is NaN or wrong
    * @param rest room for a vector
-   * @param sums room for as many float64
+   * @param sums room for {@link #SUMS}
    */
   static double exponentials(
-      float[] x,
-      int from,
-      float[] y,
-      int to,
-      int n,
-      float max,
-      float[] lanes,
-      float[] rest,
-      double[] sums) {
-    Arrays.fill(sums, 0, V, 0);
+      float[] x, int from, float[] y, int to, int n, float shift, float[] rest, float[] sums) {
+    int count = 0;
     int length;
     for (int i = 0; i < n; i += length) {
-      length = Math.min(CHUNK, n - i);
+      length = n - i;
       boolean isRest = length < V;
       if (isRest) {
         fillUp(x, from + i, length, rest);
@@ -91,44 +90,203 @@ final class FloatRows {
         length -= length % V;
       }
       // One call for both: inlined twice, it would be too much for C2, which then boxes vectors.
-      exponentialsOfVectors(
-          isRest ? rest : x,
-          isRest ? 0 : from + i,
-          isRest ? rest : y,
-          isRest ? 0 : to + i,
-          isRest ? V : length,
-          max,
-          lanes);
+      count =
+          exponentialsOfVectors(
+              isRest ? rest : x,
+              isRest ? 0 : from + i,
+              isRest ? rest : y,
+              isRest ? 0 : to + i,
+              isRest ? V : length,
+              shift,
+              sums,
+              count);
       if (isRest) {
         System.arraycopy(rest, 0, y, to + i, length);
       }
-      for (int lane = 0; lane < V; lane++) {
-        sums[lane] += lanes[lane];
+    }
+    return total(sums, count);
+  }
+
+  private static int exponentialsOfVectors(
+      float[] x, int from, float[] y, int to, int n, float shift, float[] sums, int count) {
+    FloatVector m = FloatVector.broadcast(Species.F32, shift);
+    int at = count;
+    for (int begin = 0; begin < n; begin += RUN, at += V) {
+      int end = Math.min(n, begin + RUN);
+      FloatVector sum = FloatVector.zero(Species.F32);
+      for (int i = begin; i <= end - V; i += V) {
+        FloatVector e = exp(FloatVector.fromArray(Species.F32, x, from + i).sub(m));
+        e.intoArray(y, to + i);
+        sum = sum.add(e);
+      }
+      sum.intoArray(sums, at);
+    }
+    return at;
+  }
+
+  private static double total(float[] sums, int count) {
+    double a = 0;
+    double b = 0;
+    double c = 0;
+    double d = 0;
+    int i = 0;
+    for (; i <= count - 4; i += 4) {
+      a += sums[i];
+      b += sums[i + 1];
+      c += sums[i + 2];
+      d += sums[i + 3];
+    }
+    for (; i < count; i++) {
+      a += sums[i];
+    }
+    return (a + b) + (c + d);
+  }
+
+  /** As {@link #exponentials}, if all elements are {@link NearExponential near} the shift. */
+  static double nearExponentials(
+      float[] x, int from, float[] y, int to, int n, float shift, float[] rest, float[] sums) {
+    int whole = n - n % V;
+    if (!NearExponential.isNear(nearExponentialsOfVectors(x, from, y, to, whole, shift, sums))) {
+      return Double.NaN;
+    }
+    double sum = total(sums, Math.ceilDiv(whole, RUN) * V);
+    if (whole == n) {
+      return sum;
+    }
+    return isAnyHigh(x, from + whole, n - whole, shift)
+        ? Double.NaN
+        : sum + exponentials(x, from + whole, y, to + whole, n - whole, shift, rest, sums);
+  }
+
+  /** Whether an element is too large to be {@link NearExponential near} the shift. */
+  private static boolean isAnyHigh(float[] x, int from, int n, float shift) {
+    for (int i = from; i < from + n; i++) {
+      if (x[i] - shift > NearExponential.HIGHEST) {
+        return true;
       }
     }
-    double total = 0;
-    for (int lane = 0; lane < V; lane++) {
-      total += sums[lane];
+    return false;
+  }
+
+  private static int nearExponentialsOfVectors(
+      float[] x, int from, float[] y, int to, int n, float shift, float[] sums) {
+    FloatVector m = FloatVector.broadcast(Species.F32, shift);
+    IntVector far = IntVector.zero(Species.I32);
+    for (int begin = 0, at = 0; begin < n; begin += RUN, at += V) {
+      int end = Math.min(n, begin + RUN);
+      FloatVector sum = FloatVector.zero(Species.F32);
+      for (int i = begin; i <= end - V; i += V) {
+        FloatVector d = FloatVector.fromArray(Species.F32, x, from + i).sub(m);
+        FloatVector rounded = NearExponential.round(d);
+        FloatVector e = NearExponential.exp(d, rounded);
+        far = NearExponential.farBits(rounded).or(far);
+        e.intoArray(y, to + i);
+        sum = e.add(sum);
+      }
+      sum.intoArray(sums, at);
     }
-    return total;
+    return far.reduceLanes(VectorOperators.OR);
+  }
+
+  /**
+   * The sum of {@code exp(x - shift)}, to the accuracy of {@link NearExponential#summand}; NaN if
+   * an element is not {@link NearExponential near} the shift.
+   *
+   * @param n at most {@link RowPass#BLOCK}
+   * @param shift finite
+   * @param rest room for a vector
+   * @param sums room for {@link #SUMS}
+   */
+  static double nearSum(float[] x, int from, int n, float shift, float[] rest, float[] sums) {
+    int whole = n - n % V;
+    return NearExponential.isNear(nearSumOfVectors(x, from, whole, shift, sums))
+        ? totalAndRest(x, from, n, shift, rest, sums)
+        : Double.NaN;
+  }
+
+  private static double totalAndRest(
+      float[] x, int from, int n, float shift, float[] rest, float[] sums) {
+    int whole = n - n % V;
+    double sum = total(sums, Math.ceilDiv(whole, RUN) * V);
+    if (whole == n) {
+      return sum;
+    }
+    return isAnyHigh(x, from + whole, n - whole, shift)
+        ? Double.NaN
+        : sum + exponentials(x, from + whole, rest, 0, n - whole, shift, rest, sums);
+  }
+
+  private static int nearSumOfVectors(float[] x, int from, int n, float shift, float[] sums) {
+    FloatVector m = FloatVector.broadcast(Species.F32, shift);
+    IntVector far = IntVector.zero(Species.I32);
+    for (int begin = 0, at = 0; begin < n; begin += RUN, at += V) {
+      int end = Math.min(n, begin + RUN);
+      FloatVector sum = FloatVector.zero(Species.F32);
+      for (int i = begin; i <= end - V; i += V) {
+        FloatVector d = FloatVector.fromArray(Species.F32, x, from + i).sub(m);
+        FloatVector rounded = NearExponential.round(d);
+        far = NearExponential.farBits(rounded).or(far);
+        sum = NearExponential.summand(d, rounded).add(sum);
+      }
+      sum.intoArray(sums, at);
+    }
+    return far.reduceLanes(VectorOperators.OR);
+  }
+
+  /**
+   * As {@link #nearSum}, and looks for elements above a threshold.
+   *
+   * @param threshold not NaN
+   * @param above receives a vector for each {@link #RUN} of which all is in whole vectors, for
+   *     {@link #isAnyNegative}: whether an element of the run is above the threshold
+   */
+  static double nearSum(
+      float[] x,
+      int from,
+      int n,
+      float shift,
+      float threshold,
+      float[] rest,
+      float[] sums,
+      int[] above) {
+    int whole = n - n % V;
+    return NearExponential.isNear(nearSumOfVectors(x, from, whole, shift, threshold, sums, above))
+        ? totalAndRest(x, from, n, shift, rest, sums)
+        : Double.NaN;
+  }
+
+  private static int nearSumOfVectors(
+      float[] x, int from, int n, float shift, float threshold, float[] sums, int[] above) {
+    FloatVector m = FloatVector.broadcast(Species.F32, shift);
+    FloatVector t = FloatVector.broadcast(Species.F32, threshold);
+    IntVector far = IntVector.zero(Species.I32);
+    for (int begin = 0, at = 0; begin < n; begin += RUN, at += V) {
+      int end = Math.min(n, begin + RUN);
+      FloatVector sum = FloatVector.zero(Species.F32);
+      IntVector signs = IntVector.zero(Species.I32);
+      for (int i = begin; i <= end - V; i += V) {
+        FloatVector element = FloatVector.fromArray(Species.F32, x, from + i);
+        FloatVector d = element.sub(m);
+        FloatVector rounded = NearExponential.round(d);
+        far = NearExponential.farBits(rounded).or(far);
+        signs = t.sub(element).reinterpretAsInts().or(signs);
+        sum = NearExponential.summand(d, rounded).add(sum);
+      }
+      sum.intoArray(sums, at);
+      signs.intoArray(above, at);
+    }
+    return far.reduceLanes(VectorOperators.OR);
+  }
+
+  /** Whether one of a vector of numbers is negative. */
+  static boolean isAnyNegative(int[] numbers, int at) {
+    return IntVector.fromArray(Species.I32, numbers, at).compare(VectorOperators.LT, 0).anyTrue();
   }
 
   /** Copies less than a vector, filled up with -inf. */
   private static void fillUp(float[] x, int from, int n, float[] vector) {
     System.arraycopy(x, from, vector, 0, n);
     Arrays.fill(vector, n, V, Float.NEGATIVE_INFINITY);
-  }
-
-  private static void exponentialsOfVectors(
-      float[] x, int from, float[] y, int to, int n, float max, float[] lanes) {
-    FloatVector m = FloatVector.broadcast(Species.F32, max);
-    FloatVector sum = FloatVector.zero(Species.F32);
-    for (int i = 0; i <= n - V; i += V) {
-      FloatVector e = exp(FloatVector.fromArray(Species.F32, x, from + i).sub(m));
-      e.intoArray(y, to + i);
-      sum = sum.add(e);
-    }
-    sum.intoArray(lanes, 0);
   }
 
   /**
@@ -171,29 +329,30 @@ final class FloatRows {
     }
   }
 
-  /** {@code y *= factor}. */
-  static void scale(float[] y, int from, int n, float factor) {
+  /** {@code y = x * factor}. */
+  static void scale(float[] x, int from, float[] y, int to, int n, float factor) {
     FloatVector c = FloatVector.broadcast(Species.F32, factor);
-    int end = from + n;
-    int i = from;
-    for (; i <= end - V; i += V) {
-      FloatVector.fromArray(Species.F32, y, i).mul(c).intoArray(y, i);
+    int i = 0;
+    for (; i <= n - V; i += V) {
+      FloatVector.fromArray(Species.F32, x, from + i).mul(c).intoArray(y, to + i);
     }
-    for (; i < end; i++) {
-      y[i] *= factor;
+    for (; i < n; i++) {
+      y[to + i] = x[from + i] * factor;
     }
   }
 
-  /** {@code y = (x - max) - log}. */
-  static void subtract(float[] x, int from, float[] y, int to, int n, float max, float log) {
-    FloatVector m = FloatVector.broadcast(Species.F32, max);
-    FloatVector l = FloatVector.broadcast(Species.F32, log);
+  /** {@code y = min(0, (x - high) - low)}. */
+  static void subtract(float[] x, int from, float[] y, int to, int n, float high, float low) {
+    FloatVector h = FloatVector.broadcast(Species.F32, high);
+    FloatVector l = FloatVector.broadcast(Species.F32, low);
+    FloatVector zero = FloatVector.zero(Species.F32);
     int i = 0;
     for (; i <= n - V; i += V) {
-      FloatVector.fromArray(Species.F32, x, from + i).sub(m).sub(l).intoArray(y, to + i);
+      FloatVector d = FloatVector.fromArray(Species.F32, x, from + i).sub(h).sub(l);
+      d.blend(zero, d.compare(VectorOperators.GT, zero)).intoArray(y, to + i);
     }
     for (; i < n; i++) {
-      y[to + i] = x[from + i] - max - log;
+      y[to + i] = Math.min(0, x[from + i] - high - low);
     }
   }
 
@@ -274,5 +433,13 @@ final class FloatRows {
       }
     }
     return n;
+  }
+
+  /** A bit for each lane of a vector: whether its element is above the threshold or NaN. */
+  static long above(float[] x, int from, float threshold) {
+    return FloatVector.fromArray(Species.F32, x, from)
+        .compare(VectorOperators.LE, threshold)
+        .not()
+        .toLong();
   }
 }

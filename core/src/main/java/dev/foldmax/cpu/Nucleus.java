@@ -21,9 +21,8 @@ final class Nucleus {
   private final double[] sums = new double[BINS];
   private final double[] scores = new double[RowPass.BLOCK];
   private final double[] weights = new double[RowPass.BLOCK];
-  private final double[] lanes = new double[Species.F64.length()];
   private final double[] rest = new double[Species.F64.length()];
-  private final double[] laneSums = new double[Species.F64.length()];
+  private final double[] runSums = new double[DoubleRows.SUMS];
 
   private double max;
   private double temperature;
@@ -105,7 +104,7 @@ final class Nucleus {
     for (long begin = 0; begin < n; begin += RowPass.BLOCK) {
       pass.open(x, row, begin, (int) Math.min(RowPass.BLOCK, n - begin));
       pass.scores(max, temperature, scores);
-      DoubleRows.exponentials(scores, 0, weights, 0, pass.length(), 0, lanes, rest, laneSums);
+      DoubleRows.exponentials(scores, 0, weights, 0, pass.length(), 0, rest, runSums);
       for (int i = 0; i < pass.length(); i++) {
         sums[scoreBin(scores[i])] += weights[i];
       }

@@ -11,12 +11,10 @@ import org.jspecify.annotations.Nullable;
  * The verbs on rows. Many rows are shared out by rows, some {@link RowPass#SPAN} elements a task;
  * few long ones by spans of a row, whose states fold in order. Both give the same bits.
  *
- * <p>Softmax takes one of two forms by the length of the row. Up to {@link RowPass#SPAN} elements,
- * which stay in the L2 cache, three loops: largest element, exponentials and their sum, scaling; an
- * exponential an element is what costs. Longer rows are read twice: once for the state, online,
- * block by block, and once for the result with a second exponential. Three loops would be 7% faster
- * at 65536 elements and no faster at a million (float32, one core, 512-bit vectors), where memory
- * is the wall, and they need float32 memory as long as the row for the exponentials.
+ * <p>Softmax takes one of two forms by the length of the row. Rows of up to {@link RowPass#SPAN}
+ * elements, which stay in the L2 cache, are read once: their exponentials are written, and then
+ * scaled where they are. Longer rows are read twice: once for the state, and once for the result
+ * with a second exponential, which costs less than to write the exponentials and read them again.
  *
  * <p>Blocks are used where they lie in heap arrays of the kernel's type; native memory, 16-bit
  * elements and rows with gaps go through scratch memory of the worker.
@@ -61,10 +59,7 @@ final class RowKernels {
 
   void softmax(Tensor x, Tensor out) {
     if (x.shape(-1) > RowPass.SPAN) {
-      map(
-          x,
-          out,
-          (pass, state) -> pass.scaledExponentials(RowState.shift(state.max()), state.inverse()));
+      map(x, out, (pass, state) -> pass.scaledExponentials(state.floor(), state.scale()));
       return;
     }
     Elements in = Elements.of(x);
@@ -73,20 +68,14 @@ final class RowKernels {
     if (n == 0) {
       return;
     }
-    forEachRow(
-        x,
-        isDouble(x),
-        (pass, row) -> {
-          pass.open(in, row, 0, n);
-          pass.aim(to, row, 0);
-          double sum = pass.exponentials(RowState.shift(pass.max()));
-          pass.scale(sum == 0 ? 0 : 1 / sum);
-          pass.flush();
-        });
+    forEachRow(x, isDouble(x), (pass, row) -> pass.softmax(in, to, row, n));
   }
 
   void logSoftmax(Tensor x, Tensor out) {
-    map(x, out, (pass, state) -> pass.subtract(RowState.shift(state.max()), state.log()));
+    map(
+        x,
+        out,
+        (pass, state) -> pass.subtract(RowState.shift(state.logSumExp()), state.lostOfLogSumExp()));
   }
 
   private void map(Tensor x, Tensor out, Output output) {
@@ -126,18 +115,18 @@ final class RowKernels {
 
   void logSumExp(Tensor x, Tensor out) {
     Elements in = Elements.of(x);
+    Elements to = Elements.of(out);
     long n = x.shape(-1);
     if (isShared(x)) {
       for (long row = 0, rows = Rows.count(x); row < rows; row++) {
         double lse = foldShared(x, in, row, null).logSumExp();
-        out.setAt(Rows.elementOffset(out, row), lse);
+        to.setAt(to.elementOffset(row), lse);
       }
     } else {
       forEachRow(
           x,
           isDouble(x),
-          (pass, row) ->
-              out.setAt(Rows.elementOffset(out, row), pass.fold(in, row, n, null).logSumExp()));
+          (pass, row) -> to.setAt(to.elementOffset(row), pass.fold(in, row, n, null).logSumExp()));
     }
   }
 
@@ -152,6 +141,8 @@ final class RowKernels {
     if (k == 0) {
       return;
     }
+    Elements toValues = Elements.of(values);
+    Elements toProbabilities = probabilities == null ? null : Elements.of(probabilities);
     if (isShared(x) && k <= SHARED_K) {
       Selection selection = new Selection();
       for (long row = 0, rows = Rows.count(x); row < rows; row++) {
@@ -162,7 +153,7 @@ final class RowKernels {
         } else {
           selectShared(x, in, row, selection);
         }
-        writeSelected(in, row, selection, state, values, indices, probabilities);
+        writeSelected(in, row, selection, state, toValues, indices, toProbabilities);
       }
     } else {
       forEachRow(
@@ -177,7 +168,7 @@ final class RowKernels {
             } else {
               pass.select(in, row, n, selection);
             }
-            writeSelected(in, row, selection, state, values, indices, probabilities);
+            writeSelected(in, row, selection, state, toValues, indices, toProbabilities);
           });
     }
   }
@@ -187,25 +178,24 @@ final class RowKernels {
       long row,
       Selection selection,
       @Nullable RowState state,
-      Tensor values,
+      Elements values,
       Tensor indices,
-      @Nullable Tensor probabilities) {
+      @Nullable Elements probabilities) {
     selection.sort();
-    long toValue = Rows.offset(values, row);
     long toIndex = Rows.offset(indices, row);
     for (int i = 0; i < selection.size(); i++) {
       long index = selection.indexAt(i);
-      in.copyElement(in.offset(row, index), values, toValue + i * values.stride(-1));
+      in.copyElement(in.offset(row, index), values, values.offset(row, i));
       indices.setLongAt(toIndex + i * indices.stride(-1), index);
     }
     if (probabilities == null || state == null) {
       return;
     }
-    long toProbability = Rows.offset(probabilities, row);
-    double shift = RowState.shift(state.max());
+    double floor = state.floor();
+    double scale = state.scale();
     for (int i = 0; i < selection.size(); i++) {
-      double p = Math.exp(selection.elementAt(i) - shift) * state.inverse();
-      probabilities.setAt(toProbability + i * probabilities.stride(-1), p);
+      double p = Exponential.exp(selection.elementAt(i) - floor) * scale;
+      probabilities.setAt(probabilities.offset(row, i), p);
     }
   }
 

@@ -1,7 +1,6 @@
 package dev.foldmax.cpu;
 
 import dev.foldmax.Tensor;
-import dev.foldmax.spi.Rows;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -10,19 +9,17 @@ final class RowMerge {
   private static final int SEVERAL = -2;
   private static final int NONE = -1;
 
-  private static final double LEAST = Exponential.least(Exponential.LOG2_E_DOUBLE);
-
   private final Elements[] outputs;
   private final Elements[] lses;
   private final Elements out;
-  private final @Nullable Tensor lse;
+  private final @Nullable Elements lse;
   private final long n;
 
   RowMerge(List<Tensor> outputs, List<Tensor> lses, Tensor out, @Nullable Tensor lse) {
     this.outputs = outputs.stream().map(Elements::of).toArray(Elements[]::new);
     this.lses = lses.stream().map(Elements::of).toArray(Elements[]::new);
     this.out = Elements.of(out);
-    this.lse = lse;
+    this.lse = lse == null ? null : Elements.of(lse);
     this.n = out.shape(-1);
   }
 
@@ -46,7 +43,7 @@ final class RowMerge {
     int[] numbers = pass.numbers(lses.length);
     for (int i = 0; i < lses.length; i++) {
       if (weights[i] != Double.NEGATIVE_INFINITY) {
-        double weight = exp(weights[i] - max);
+        double weight = Exponential.exp(weights[i] - max);
         sum += weight;
         weights[present] = weight;
         numbers[present++] = i;
@@ -72,19 +69,15 @@ final class RowMerge {
       pass.flush();
     }
     if (lse != null) {
-      lse.setAt(Rows.elementOffset(lse, row), max + Math.log(sum));
+      lse.setAt(lse.elementOffset(row), max + Math.log(sum));
     }
-  }
-
-  private static double exp(double x) {
-    return Exponential.pow2(x, Exponential.LOG2_E_DOUBLE, Exponential.LOG2_E_DOUBLE_LOW, LEAST);
   }
 
   /** The merge of one partial with nothing keeps its bits. */
   private void copyPartial(int i, long row) {
     outputs[i].copyRun(outputs[i].offset(row, 0), out, out.offset(row, 0), n);
     if (lse != null) {
-      lses[i].copyElement(lses[i].elementOffset(row), lse, Rows.elementOffset(lse, row));
+      lses[i].copyElement(lses[i].elementOffset(row), lse, lse.elementOffset(row));
     }
   }
 }

@@ -12,13 +12,16 @@ import org.jspecify.annotations.Nullable;
  */
 abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   /** Elements that stay in the L1 cache between two loops over them. */
-  static final int BLOCK = 4096;
+  static final int BLOCK = 2048;
 
   /** Elements of a task: the smallest piece of work that is worth handing to a thread. */
-  static final int SPAN = 8 * BLOCK;
+  static final int SPAN = 16 * BLOCK;
 
   /** Runs that are summed up together; scratch memory holds a block of each. */
   static final int SLOTS = SPAN / BLOCK;
+
+  /** How many elements the first guess at the size of the largest is made from. */
+  static final int FIRST = 16;
 
   private final RowState span = new RowState();
   private final RowState row = new RowState();
@@ -31,15 +34,27 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   /**
    * Makes a run of a row the source of the operations.
    *
-   * @param n at most {@link #SPAN}
+   * @param n at most {@link #BLOCK}
    */
   abstract void open(Elements x, long row, long begin, int n);
 
   /** Makes a run of a row, as long as the source, the target of the operations. */
   abstract void aim(Elements out, long row, long begin);
 
-  /** Makes scratch memory the target; for sources of at most {@link #BLOCK} elements. */
+  /** Makes scratch memory the target. */
   abstract void aimAtScratch();
+
+  /**
+   * Chooses where a row of at most {@link #SPAN} elements is kept until it is complete: in the
+   * target's own memory, if that is not the source's as well, or in scratch memory.
+   */
+  abstract void keep(Elements x, Elements out, long row);
+
+  /** Makes a run of the kept row, as long as the source, the target of the operations. */
+  abstract void aimAtKept(int begin);
+
+  /** Makes a run of the kept row the source of the operations. */
+  abstract void openKept(int begin, int n);
 
   /** Writes the target to its tensor, if the operations have not worked on the tensor itself. */
   abstract void flush();
@@ -62,26 +77,51 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
    */
   abstract double boundOfLargest(int k);
 
-  /** Target = exp(source - shift); returns the sum. */
+  /** The largest of the first elements of the source that is not NaN. */
+  abstract double firstMax();
+
+  /**
+   * Target = exp(source - shift); returns the sum.
+   *
+   * @param shift at least every element, finite; else the sum is NaN
+   */
   abstract double exponentials(double shift);
 
-  /** Target *= factor. */
+  /** As {@link #exponentials}, or NaN if not all are {@link NearExponential near} the shift. */
+  abstract double nearExponentials(double shift);
+
+  /** The sum of exp(source - shift); NaN if not all are {@link NearExponential near} the shift. */
+  abstract double nearSum(double shift);
+
+  /** As {@link #nearSum(double)}, and looks for elements above a threshold that is not NaN. */
+  abstract double nearSum(double shift, double threshold);
+
+  /** Whether {@link #nearSum(double, double)} saw an element above the threshold in a run. */
+  abstract boolean isAnyAbove(int run);
+
+  /** How many elements a run of {@link #isAnyAbove} has. */
+  abstract int runLength();
+
+  /** Target = source * factor. */
   abstract void scale(double factor);
 
   /** Target = exp(source - shift) * factor. */
   abstract void scaledExponentials(double shift, double factor);
 
-  /** Target = (source - shift) - log. */
-  abstract void subtract(double shift, double log);
+  /** Target = source - (high + low), or 0 where rounding makes that positive. */
+  abstract void subtract(double high, double low);
 
   /**
-   * A position near the first element from i on that is above the threshold or NaN; see {@link
-   * FloatRows#findAbove}.
+   * A position near the first element from i to below end that is above the threshold or NaN; see
+   * {@link FloatRows#findAbove}.
    */
-  abstract int findAbove(int i, double threshold);
+  abstract int findAbove(int i, int end, double threshold);
 
   /** The number of elements that {@link #findAbove} looks at together. */
   abstract int lanes();
+
+  /** A bit for each of these elements from i on: whether it is above the threshold or NaN. */
+  abstract long above(int i, double threshold);
 
   /**
    * Makes a run of a row, with a weight, one of the sources of {@link #weightedSum}.
@@ -152,24 +192,103 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   /**
    * The state of a span; valid until the next call.
    *
+   * <p>What is subtracted before the exponential need not be the largest element, only {@link
+   * RowState#near}, which the first few elements tell as a rule; if there are no more than these,
+   * it is the largest, so that the logarithm of a single weight of 1 is 0. So a block is read once,
+   * and memory is read while exponentials are computed. (With a loop for the largest element
+   * before, it took twice as long out of cache.)
+   *
    * @param into is offered every element, if not null
    */
   RowState foldSpan(Elements x, long rowNumber, long begin, long end, @Nullable Selection into) {
     span.clear();
+    double shift = Double.NEGATIVE_INFINITY;
+    boolean isNear = true;
     for (long block = begin; block < end; block += BLOCK) {
       open(x, rowNumber, block, (int) Math.min(BLOCK, end - block));
-      aimAtScratch();
-      double max = max();
+      if (block == begin) {
+        shift = end - begin <= FIRST ? firstMax() : RowState.near(firstMax());
+        isNear = Double.isFinite(shift);
+      }
       if (into != null && into.isEmpty()) {
+        max();
         into.expectAbove(boundOfLargest(into.k()));
       }
-      double sum = exponentials(RowState.shift(max));
-      span.add(max, sum);
-      if (into != null && (!(max <= into.threshold()) || Double.isNaN(sum))) {
-        select(block, into);
+      double threshold = into == null ? Double.NaN : into.threshold();
+      boolean isSearched = isNear && !Double.isNaN(threshold);
+      double sum = Double.NaN;
+      if (isSearched) {
+        sum = nearSum(shift, threshold);
+      } else if (isNear) {
+        sum = nearSum(shift);
+      }
+      if (Double.isNaN(sum)) {
+        double next = RowState.near(addCarefully());
+        isNear = next != shift;
+        isSearched = false;
+        shift = next;
+      } else {
+        span.add(shift, sum);
+      }
+      if (into != null) {
+        if (isSearched) {
+          selectRuns(block, into);
+        } else {
+          select(block, 0, length(), into);
+        }
       }
     }
     return span;
+  }
+
+  /** Adds the source to the span's state, whatever it holds, and returns its largest element. */
+  private double addCarefully() {
+    aimAtScratch();
+    double max = max();
+    span.add(max, exponentials(RowState.shift(max)));
+    return max;
+  }
+
+  /** Softmax of a row of at most {@link #SPAN} elements. */
+  void softmax(Elements x, Elements out, long rowNumber, int n) {
+    keep(x, out, rowNumber);
+    double sum = keepExponentials(x, rowNumber, n);
+    double factor = sum == 0 ? 0 : 1 / sum;
+    for (int begin = 0; begin < n; begin += BLOCK) {
+      openKept(begin, Math.min(BLOCK, n - begin));
+      aim(out, rowNumber, begin);
+      scale(factor);
+      flush();
+    }
+  }
+
+  /** Keeps the exponentials of a row, up to a factor; returns their sum. */
+  private double keepExponentials(Elements x, long rowNumber, int n) {
+    double sum = 0;
+    double shift = Double.NaN;
+    for (int begin = 0; begin < n; begin += BLOCK) {
+      open(x, rowNumber, begin, Math.min(BLOCK, n - begin));
+      aimAtKept(begin);
+      if (begin == 0) {
+        shift = RowState.near(firstMax());
+      }
+      double part = Double.isFinite(shift) ? nearExponentials(shift) : Double.NaN;
+      if (Double.isNaN(part)) {
+        return keepExponentials(x, rowNumber, n, RowState.shift(max(x, rowNumber, 0, n)));
+      }
+      sum += part;
+    }
+    return sum;
+  }
+
+  private double keepExponentials(Elements x, long rowNumber, int n, double shift) {
+    double sum = 0;
+    for (int begin = 0; begin < n; begin += BLOCK) {
+      open(x, rowNumber, begin, Math.min(BLOCK, n - begin));
+      aimAtKept(begin);
+      sum += exponentials(shift);
+    }
+    return sum;
   }
 
   /** Offers the elements of a span to a selection, without their sum. */
@@ -180,21 +299,36 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
         max();
         into.expectAbove(boundOfLargest(into.k()));
       }
-      select(block, into);
+      select(block, 0, length(), into);
     }
   }
 
-  /** Offers the source to a selection. */
-  private void select(long index, Selection into) {
+  /** Offers those runs of the source to a selection that {@link #isAnyAbove} tells of. */
+  private void selectRuns(long index, Selection into) {
     int n = length();
-    int i = 0;
-    while (!into.isClosed() && (i = findAbove(i, into.threshold())) < n) {
+    int searched = n - n % lanes();
+    for (int run = 0, begin = 0; begin < searched; run++, begin += runLength()) {
+      if (isAnyAbove(run)) {
+        select(index, begin, Math.min(searched, begin + runLength()), into);
+      }
+    }
+    select(index, searched, n, into);
+  }
+
+  /** Offers the elements of the source from begin to below end to a selection. */
+  private void select(long index, int begin, int end, Selection into) {
+    int i = begin;
+    while (!into.isClosed() && (i = findAbove(i, end, into.threshold())) < end) {
       double threshold = into.threshold();
-      int end = Math.min(n, i + lanes());
-      for (; i < end; i++) {
-        double x = element(i);
-        if (!(x <= threshold)) {
-          into.offer(x, index + i);
+      if (i <= end - lanes()) {
+        for (long bits = above(i, threshold); bits != 0; bits &= bits - 1) {
+          int at = i + Long.numberOfTrailingZeros(bits);
+          into.offer(element(at), index + at);
+        }
+        i += lanes();
+      } else {
+        for (; i < end; i++) {
+          into.offer(element(i), index + i);
         }
       }
     }

@@ -1,10 +1,13 @@
 package dev.foldmax.cpu;
 
 /**
- * The state (m, l) of a row or of part of it: the largest element, and the sum of exponentials
- * relative to it. Kept in float64; NaN in the sum says that the row is NaN.
+ * The state (m, l) of a row or of part of it: a number {@link #near} the largest element, and the
+ * sum of exponentials relative to it. Kept in float64; NaN in the sum says that the row is NaN.
  */
 final class RowState {
+  /** A power of 2 well below the range of {@link NearExponential}. */
+  private static final double STEP = 32;
+
   private double max = Double.NEGATIVE_INFINITY;
   private double sum;
 
@@ -33,23 +36,40 @@ final class RowState {
     return sum;
   }
 
-  /** What to subtract before the exponential: the largest element, or 0 if all are -inf. */
+  /**
+   * The multiple of 32 next to a number. To subtract it from an element is exact, as a rule: an
+   * element's bits and those of a near power of 2 go into the difference.
+   */
+  static double near(double x) {
+    return Math.rint(x / STEP) * STEP;
+  }
+
+  /** The multiple of 32 next below {@link #logSumExp}; 0 for a row of nothing. */
+  double floor() {
+    return sum == 0 ? 0 : Math.floor(logSumExp() / STEP) * STEP;
+  }
+
+  /** What to subtract before the exponential: m, or 0 if all elements are -inf. */
   static double shift(double max) {
     return max == Double.NEGATIVE_INFINITY ? 0 : max;
   }
 
-  /** 1 / l; 0 for a row of nothing. */
-  double inverse() {
-    return sum == 0 ? 0 : 1 / sum;
-  }
-
-  /** ln(l); 0 for a row of nothing, whose logarithms are -inf already. */
-  double log() {
-    return sum == 0 ? 0 : Math.log(sum);
+  /** The factor that makes weights of exponentials of what lies above {@link #floor}. */
+  double scale() {
+    return sum == 0 ? 0 : Math.exp(floor() - max) / sum;
   }
 
   /** m + ln(l): -inf for a row of nothing. */
   double logSumExp() {
     return max + Math.log(sum);
+  }
+
+  /** What rounding took from {@link #logSumExp}; 0 if that is not finite. */
+  double lostOfLogSumExp() {
+    double log = Math.log(sum);
+    double lse = max + log;
+    double ofLog = lse - max;
+    double lost = (max - (lse - ofLog)) + (log - ofLog);
+    return Double.isNaN(lost) ? 0 : lost;
   }
 }
