@@ -3,6 +3,7 @@ package dev.foldmax.contract;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
+import dev.foldmax.Alignment;
 import dev.foldmax.Backend;
 import dev.foldmax.DType;
 import dev.foldmax.Phase;
@@ -49,7 +50,12 @@ class CpuContractTest extends BackendContract {
               .heads(head[0], head[1])
               .lengths(250, 250)
               .dims(dim[0], dim[1]);
-      problem = n % 2 == 0 ? problem.causal() : problem.window(60, 0).softCap(5).sinks();
+      problem =
+          switch (n % 3) {
+            case 0 -> problem.causal();
+            case 1 -> problem.window(60, 0).softCap(5).sinks();
+            default -> problem.causal().alibi(false, Alignment.BOTTOM_RIGHT);
+          };
       if (n % 3 == 2) {
         problem = problem.rescale(Rescale.values()[n % Rescale.values().length]);
       }

@@ -76,16 +76,22 @@ final class PanelScores extends FloatScores {
   @Override
   void addAlibi() {
     long distance = distance(0);
-    if (!plain && Math.abs(distance) < FAR) {
+    if (!plain && isOneHead() && Math.abs(distance) < FAR) {
       lower((int) distance, (float) slope(0), scores, keys());
     } else {
       super.addAlibi();
     }
   }
 
-  /** Whether all queries of a head share a row of the tensor. */
-  private static boolean isOneRow(Tensor tensor) {
-    return tensor.rank() < 2 || tensor.shape(-2) == 1 || tensor.stride(-2) == 0;
+  /** Whether the rows are queries of one head, in order, and not of several that share keys. */
+  private boolean isOneHead() {
+    return head(0) == head(queries() - 1);
+  }
+
+  /** Whether all rows share a row of the tensor. */
+  private boolean isOneRow(Tensor tensor) {
+    boolean anyQuery = tensor.rank() < 2 || tensor.shape(-2) == 1 || tensor.stride(-2) == 0;
+    return anyQuery && isOneHead();
   }
 
   private void readRow(Tensor tensor, int i) {
