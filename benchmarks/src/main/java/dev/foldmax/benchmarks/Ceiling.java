@@ -9,7 +9,9 @@ enum Ceiling {
   /** Memory read in order. */
   READ("read", "GB/s", "memory, read", (double) CeilingBenchmark.ARRAY * Float.BYTES),
   /** Memory read and written in order; both count. */
-  COPY("copy", "GB/s", "memory, copy", 2.0 * CeilingBenchmark.ARRAY * Float.BYTES);
+  COPY("copy", "GB/s", "memory, copy", 2.0 * CeilingBenchmark.ARRAY * Float.BYTES),
+  /** Powers of two out of the first-level cache: what a softmax in cache is bound by. */
+  EXP2("exp2", "G/s", "exp2 in L1", CeilingBenchmark.exponentials());
 
   private final String method;
   private final String unit;

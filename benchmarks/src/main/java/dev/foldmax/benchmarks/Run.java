@@ -1,6 +1,7 @@
 package dev.foldmax.benchmarks;
 
 import java.time.LocalDate;
+import java.util.List;
 
 /**
  * What a report says of its origin.
@@ -9,5 +10,6 @@ import java.time.LocalDate;
  * @param date when
  * @param command the arguments of {@link Table}
  * @param schedule how long each benchmark was measured
+ * @param bars what speeds were meant
  */
-record Run(Machine machine, LocalDate date, String command, Schedule schedule) {}
+record Run(Machine machine, LocalDate date, String command, Schedule schedule, List<Bar> bars) {}

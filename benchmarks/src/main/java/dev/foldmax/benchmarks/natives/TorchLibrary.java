@@ -34,6 +34,7 @@ public final class TorchLibrary {
   private final MethodHandle create;
   private final MethodHandle delete;
   private final MethodHandle dataPointer;
+  private final MethodHandle strides;
   private final MethodHandle flashAttention;
   private final MethodHandle topK;
   private final MethodHandle softmax;
@@ -63,6 +64,7 @@ public final class TorchLibrary {
             POINTER);
     delete = library.function("aoti_torch_delete_tensor_object", INT, POINTER);
     dataPointer = library.function("aoti_torch_get_data_ptr", INT, POINTER, POINTER);
+    strides = library.function("aoti_torch_get_strides", INT, POINTER, POINTER);
     flashAttention =
         library.function(
             "aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu",
@@ -194,6 +196,16 @@ public final class TorchLibrary {
     }
   }
 
+  /** The strides of a tensor of some rank, in elements. */
+  public long[] strides(MemorySegment tensor, int rank) {
+    try {
+      check("get_strides", (int) strides.invokeExact(tensor, results));
+      return results.getAtIndex(POINTER, 0).reinterpret(rank * LONG.byteSize()).toArray(LONG);
+    } catch (Throwable e) {
+      throw NativeFunctions.failed("get_strides", e);
+    }
+  }
+
   /**
    * What {@code scaled_dot_product_attention} ends in on a CPU, with the default scale.
    *
@@ -201,8 +213,7 @@ public final class TorchLibrary {
    * @param k (batch, heads, keys, dim)
    * @param v (batch, heads, keys, dim)
    * @param causal aligned top-left
-   * @return a new tensor (batch, heads, queries, dim) whose memory has the order (batch, queries,
-   *     heads, dim)
+   * @return a new tensor (batch, heads, queries, dim), of strides that the library chooses
    */
   public MemorySegment attention(
       MemorySegment q, MemorySegment k, MemorySegment v, boolean causal) {
