@@ -2,7 +2,6 @@ package dev.foldmax.benchmarks;
 
 import java.util.List;
 import java.util.Optional;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -32,16 +31,24 @@ record Bar(String work, double must, double aim, Case shape, int threads, Yardst
     record Machine() implements Yardstick {}
   }
 
-  /** The cases that have to be measured, each on a number of threads. */
-  List<Needed> needs() {
-    Needed own = new Needed(shape, threads);
-    return yardstick instanceof Yardstick.Own other
-        ? List.of(own, new Needed(other.shape(), other.threads()))
-        : List.of(own);
+  /** Whether the case on a number of threads has to be measured. */
+  boolean needs(Case other, int otherThreads) {
+    return isOf(other, otherThreads)
+        || (yardstick instanceof Yardstick.Own own
+            && own.threads() == otherThreads
+            && own.shape().equals(other));
   }
 
-  /** A case on a number of threads. */
-  record Needed(Case shape, int threads) {}
+  /** Whether it is about the case on a number of threads, and needs a contender's time for it. */
+  boolean needs(Case other, int otherThreads, Contender contender) {
+    return isOf(other, otherThreads)
+        && yardstick instanceof Yardstick.Rival rival
+        && rival.contender() == contender;
+  }
+
+  private boolean isOf(Case other, int otherThreads) {
+    return threads == otherThreads && shape.equals(other);
+  }
 
   /** What was measured, or null if something that it takes was not. */
   @Nullable Ratio measured(Measurements measurements) {
@@ -62,12 +69,5 @@ record Bar(String work, double must, double aim, Case shape, int threads, Yardst
         yield ours == null || theirs == null ? null : Ratio.of(theirs, ours).times(other.factor());
       }
     };
-  }
-
-  /** Whom it needs beside Foldmax. */
-  Stream<Contender> rivals() {
-    return yardstick instanceof Yardstick.Rival rival
-        ? Stream.of(rival.contender())
-        : Stream.empty();
   }
 }

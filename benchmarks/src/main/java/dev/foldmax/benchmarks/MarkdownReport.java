@@ -208,6 +208,9 @@ final class MarkdownReport {
     line(head.toString());
     line(rule.toString());
     for (Ceiling ceiling : Ceiling.values()) {
+      if (measurements.ceilings().values().stream().noneMatch(r -> r.containsKey(ceiling))) {
+        continue;
+      }
       StringBuilder row = new StringBuilder("| " + ceiling.label() + ", " + ceiling.unit() + " |");
       for (Map<Ceiling, List<Double>> rates : measurements.ceilings().values()) {
         List<Double> rounds = rates.get(ceiling);

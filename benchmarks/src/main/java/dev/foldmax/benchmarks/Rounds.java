@@ -5,10 +5,13 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.EnumMap;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.StringJoiner;
 import java.util.TreeMap;
+import java.util.function.Function;
 import java.util.regex.Pattern;
 import org.openjdk.jmh.results.BenchmarkResult;
 import org.openjdk.jmh.results.IterationResult;
@@ -31,18 +34,21 @@ final class Rounds {
   static final String AVX2 = "foldmax.benchmarks.avx2";
 
   private final Schedule schedule;
-  private final List<Contender> contenders;
+  private final Function<Line, List<Contender>> contenders;
   private final List<String> options;
   private final PrintStream progress;
 
   /**
    * A measurement to be started.
    *
-   * @param contenders who is measured, in each line that they support
+   * @param contenders who is measured in a line; those who don't support it are left out
    * @param options of the JVMs, beside those of the benchmarks
    */
   Rounds(
-      Schedule schedule, List<Contender> contenders, List<String> options, PrintStream progress) {
+      Schedule schedule,
+      Function<Line, List<Contender>> contenders,
+      List<String> options,
+      PrintStream progress) {
     this.schedule = schedule;
     this.contenders = contenders;
     this.options = options;
@@ -64,7 +70,7 @@ final class Rounds {
       String prefix = "round " + (round + 1) + "/" + schedule.rounds() + "  ";
       progress.println(prefix + "ceilings");
       for (int t : threads) {
-        for (Ceiling ceiling : Ceiling.values()) {
+        for (Ceiling ceiling : ceilings(lines, t)) {
           double rate = t * ceiling.work() / millis(ceiling, t) / 1e6;
           ceilings
               .computeIfAbsent(t, key -> new EnumMap<>(Ceiling.class))
@@ -90,10 +96,25 @@ final class Rounds {
     return new Measurements(ceilings, measured, List.of());
   }
 
+  /** What bounds the lines of a number of threads; exponentials bound those in cache that copy. */
+  private static Set<Ceiling> ceilings(List<Line> lines, int threads) {
+    Set<Ceiling> bounds = EnumSet.noneOf(Ceiling.class);
+    for (Line line : lines) {
+      if (line.threads() == threads) {
+        bounds.add(line.ceiling());
+      }
+    }
+    if (bounds.contains(Ceiling.COPY)) {
+      bounds.add(Ceiling.EXP2);
+    }
+    return bounds;
+  }
+
   /** Who computes a line; each round somebody else comes first. */
   private List<Contender> order(Line line, int round) {
     List<Contender> order =
-        new ArrayList<>(contenders.stream().filter(c -> c.supports(line.shape())).toList());
+        new ArrayList<>(
+            contenders.apply(line).stream().filter(c -> c.supports(line.shape())).toList());
     Collections.rotate(order, -round);
     return order;
   }
@@ -109,7 +130,8 @@ final class Rounds {
   }
 
   private double millis(Ceiling ceiling, int threads) throws RunnerException {
-    return run(options(CeilingBenchmark.class, ceiling.method()).threads(threads));
+    return run(
+        options(CeilingBenchmark.class, ceiling.method()).warmupIterations(1).threads(threads));
   }
 
   private ChainedOptionsBuilder options(Class<?> benchmark, String method) {

@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.Callable;
+import java.util.function.Function;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -56,15 +57,15 @@ public final class Table implements Callable<Integer> {
       names = "--set",
       paramLabel = "SET",
       description =
-          "all, or bars: the lines of the table of bars on a short schedule and without the naive"
-              + " version (default: ${DEFAULT-VALUE})")
+          "all, or bars: what the table of bars needs, on a short schedule (default:"
+              + " ${DEFAULT-VALUE})")
   private LineSet set = LineSet.all;
 
   @Option(
       names = "--against",
       split = ",",
       paramLabel = "WHO",
-      description = "naive, pytorch, onnx_runtime or none; default: all that are present")
+      description = "naive, pytorch, onnx_runtime or none; default: all that the set needs")
   private @Nullable List<String> against;
 
   @Option(
@@ -137,7 +138,7 @@ public final class Table implements Callable<Integer> {
             bars);
     Files.createDirectories(out); // fails now rather than after an hour
     Measurements measurements =
-        new Rounds(schedule, contenders(), options, System.err)
+        new Rounds(schedule, contenders(bars), options, System.err)
             .measure(lines)
             .with(FirstCall.measure(firstCalls, options));
     Files.writeString(out.resolve("performance.md"), MarkdownReport.write(run, measurements));
@@ -147,9 +148,7 @@ public final class Table implements Callable<Integer> {
   }
 
   private static boolean isNeeded(Line line, List<Bar> bars) {
-    return bars.stream()
-        .flatMap(bar -> bar.needs().stream())
-        .anyMatch(need -> need.threads() == line.threads() && need.shape().equals(line.shape()));
+    return bars.stream().anyMatch(bar -> bar.needs(line.shape(), line.threads()));
   }
 
   private Schedule schedule() {
@@ -176,16 +175,20 @@ public final class Table implements Callable<Integer> {
         .collect(Collectors.joining(File.pathSeparator));
   }
 
-  private List<Contender> contenders() {
-    return PeerLibraries.in(folders()).contenders().stream().filter(this::isWanted).toList();
+  /** Who is measured in a line. */
+  private Function<Line, List<Contender>> contenders(List<Bar> bars) {
+    List<Contender> present = PeerLibraries.in(folders()).contenders();
+    return line -> present.stream().filter(c -> isWanted(c, line, bars)).toList();
   }
 
-  private boolean isWanted(Contender contender) {
+  private boolean isWanted(Contender contender, Line line, List<Bar> bars) {
     if (contender == Contender.FOLDMAX) {
       return true;
     }
-    return against == null
-        ? set == LineSet.all || contender != Contender.NAIVE
-        : against.contains(contender.name().toLowerCase(Locale.ROOT));
+    if (against != null) {
+      return against.contains(contender.name().toLowerCase(Locale.ROOT));
+    }
+    return set == LineSet.all
+        || bars.stream().anyMatch(bar -> bar.needs(line.shape(), line.threads(), contender));
   }
 }

@@ -101,8 +101,10 @@ class WorkloadsTest {
         computation.run();
         List<Tensor> outputs = computation.run(); // the second: what a first one left is no harm
         assertThat(outputs).as(contender.label()).isNotEmpty();
+        // What comes out of native code in 16 bits may have been rounded to them before.
+        double most = contender.isNative() ? 2 * tolerance : tolerance;
         for (int i = 0; i < outputs.size(); i++) {
-          assertClose(contender, outputs.get(i), exact.get(i), tolerance);
+          assertClose(contender, outputs.get(i), exact.get(i), most);
         }
       }
     }
