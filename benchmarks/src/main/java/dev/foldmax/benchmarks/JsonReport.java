@@ -42,7 +42,7 @@ final class JsonReport {
 
   private static void writeRun(JsonGenerator json, Run run) {
     json.writeStringProperty("date", run.date().toString());
-    json.writeStringProperty("arguments", run.command());
+    json.writeStringProperty("arguments", run.arguments());
     json.writeNumberProperty("rounds", run.schedule().rounds());
     json.writeStringProperty("cpu", run.machine().cpu());
     json.writeNumberProperty("cores", run.machine().cores());

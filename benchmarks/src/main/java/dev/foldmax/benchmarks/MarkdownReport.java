@@ -8,9 +8,9 @@ import java.util.Objects;
 
 /** Measurements as a page for people. */
 final class MarkdownReport {
-  /** How a reader repeats the page; the arguments follow. */
+  /** How a reader repeats the page, but for the profiles and the arguments. */
   private static final String COMMAND =
-      "./mvnw -q -Dfoldmax.quick -pl benchmarks -am -Pbenchmarks process-classes";
+      "./mvnw -q -Dfoldmax.quick -pl benchmarks -am -P%s process-classes";
 
   private final StringBuilder page = new StringBuilder();
   private final Run run;
@@ -56,8 +56,8 @@ final class MarkdownReport {
     line();
     line(
         "    "
-            + COMMAND
-            + (run.command().isEmpty() ? "" : " -Dbenchmarks.args='" + run.command() + "'"));
+            + COMMAND.formatted(run.profiles())
+            + (run.arguments().isEmpty() ? "" : " -Dbenchmarks.args='" + run.arguments() + "'"));
     line();
     line("| | |");
     line("|---|---|");

@@ -8,8 +8,15 @@ import java.util.List;
  *
  * @param machine where
  * @param date when
- * @param command the arguments of {@link Table}
+ * @param profiles of Maven that the command needs
+ * @param arguments of {@link Table}
  * @param schedule how long each benchmark was measured
  * @param bars what speeds were meant
  */
-record Run(Machine machine, LocalDate date, String command, Schedule schedule, List<Bar> bars) {}
+record Run(
+    Machine machine,
+    LocalDate date,
+    String profiles,
+    String arguments,
+    Schedule schedule,
+    List<Bar> bars) {}

@@ -133,7 +133,8 @@ public final class Table implements Callable<Integer> {
         new Run(
             Machine.here(),
             LocalDate.now(ZoneId.systemDefault()),
-            String.join(" ", spec.commandLine().getParseResult().originalArgs()),
+            peers.isEmpty() ? "benchmarks" : "benchmarks,peers",
+            arguments(),
             schedule,
             bars);
     Files.createDirectories(out); // fails now rather than after an hour
@@ -145,6 +146,16 @@ public final class Table implements Callable<Integer> {
     Files.writeString(out.resolve("performance.json"), JsonReport.write(run, measurements));
     spec.commandLine().getOut().println("wrote performance.md and performance.json into " + out);
     return 0;
+  }
+
+  /** As given, but for the folders: where they lie is this machine's affair. */
+  private String arguments() {
+    List<String> given = new ArrayList<>(spec.commandLine().getParseResult().originalArgs());
+    int option = given.indexOf("--peers");
+    if (option >= 0) {
+      given.subList(option, option + 2).clear();
+    }
+    return String.join(" ", given);
   }
 
   private static boolean isNeeded(Line line, List<Bar> bars) {

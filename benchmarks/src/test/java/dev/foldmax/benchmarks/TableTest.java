@@ -43,6 +43,7 @@ class TableTest {
       new Run(
           new Machine("Some CPU", 2, "Vector API, 256-bit vectors", "JDK 25", "Linux"),
           LocalDate.of(2026, 1, 2),
+          "benchmarks,peers",
           "--out docs",
           Schedule.FULL,
           List.of(
@@ -61,7 +62,7 @@ class TableTest {
             "| H 8 L 512 D 64 f32 full | 1 | 1.000 | 80.0 GFLOP/s | 80 % | 6.000 | 4.00 |"
                 + " 3.00 to 6.00 | 1.500 | 1.25 | 1.00 to 1.50 |")
         .contains("| softmax 3 x 5 f32 | 2 | 0.500 | 6.0 GB/s | 50 % | 0.250 | 0.50 |")
-        .contains("process-classes -Dbenchmarks.args='--out docs'")
+        .contains("-Pbenchmarks,peers process-classes -Dbenchmarks.args='--out docs'")
         .contains("Some CPU", "2026-01-02")
         .contains("| softmax, 16 x 1024 | 130 | 120 to 150 | 20.5 |")
         .doesNotContain("Fewer rounds");
@@ -91,7 +92,8 @@ class TableTest {
 
   @Test
   void pageOfAQuickRunSaysSo() {
-    Run quick = new Run(RUN.machine(), RUN.date(), "--quick", Schedule.QUICK, List.of());
+    Run quick =
+        new Run(RUN.machine(), RUN.date(), "benchmarks", "--quick", Schedule.QUICK, List.of());
 
     assertThat(MarkdownReport.write(quick, MADE_UP)).contains("Fewer rounds");
   }
