@@ -8,10 +8,6 @@ import java.util.Objects;
 
 /** Measurements as a page for people. */
 final class MarkdownReport {
-  /** How a reader repeats the page, but for the profiles and the arguments. */
-  private static final String COMMAND =
-      "./mvnw -q -Dfoldmax.quick -pl benchmarks -am -P%s process-classes";
-
   private final StringBuilder page = new StringBuilder();
   private final Run run;
   private final Measurements measurements;
@@ -55,8 +51,9 @@ final class MarkdownReport {
     line("Written by this command, on a machine that should do nothing else meanwhile:");
     line();
     line(
-        "    "
-            + COMMAND.formatted(run.profiles())
+        "    ./mvnw -q -Dfoldmax.quick -pl benchmarks -am -P"
+            + run.profiles()
+            + " process-classes"
             + (run.arguments().isEmpty() ? "" : " -Dbenchmarks.args='" + run.arguments() + "'"));
     line();
     line("| | |");
