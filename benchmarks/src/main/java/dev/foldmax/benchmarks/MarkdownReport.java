@@ -99,7 +99,7 @@ final class MarkdownReport {
           mask is causal or a window. Decode counts the bytes of keys and values as stored. Rows
           count the bytes of the input once, and of the output once where it is as large.
         - A *ceiling* is what this machine does in a loop of nothing else: multiply-adds out of
-          registers, or memory read or copied in order. Decode, logSumExp, topK, sample and merge
+          registers, or memory read or copied. Decode, logSumExp, topK, sample and merge
           are held against reading; softmax and logSoftmax against copying; the rest against
           multiply-adds, although exponentials are work too. Tensors that stay in the cache can
           pass 100 % of the memory's rate.

@@ -81,6 +81,12 @@ public final class Table implements Callable<Integer> {
   private boolean avx2;
 
   @Option(
+      names = "--jvm",
+      paramLabel = "OPTION",
+      description = "an option of the JVMs that measure, such as --jvm=-XX:+UseParallelGC")
+  private List<String> jvm = List.of();
+
+  @Option(
       names = "--first-calls",
       paramLabel = "N",
       description = "how many fresh JVMs to time to a first result (default: ${DEFAULT-VALUE})")
@@ -170,7 +176,7 @@ public final class Table implements Callable<Integer> {
 
   /** The options of the JVMs that measure. */
   private List<String> options() {
-    List<String> options = new ArrayList<>();
+    List<String> options = new ArrayList<>(jvm);
     if (!peers.isEmpty()) {
       options.add("-D" + PeerLibraries.FOLDERS + "=" + folders());
     }
