@@ -34,7 +34,7 @@ class AllocationTest {
   @ParameterizedTest
   @EnumSource
   void rows(RowVerb verb) {
-    for (DType dtype : new DType[] {DType.F32, DType.BF16}) {
+    for (DType dtype : new DType[] {DType.F64, DType.F32, DType.F16, DType.BF16}) {
       assertFallsSilent(ROWS, new RowCase(ROWS, 1003, dtype, verb));
     }
   }
