@@ -1,6 +1,8 @@
 package dev.foldmax.benchmarks;
 
+import dev.foldmax.DType;
 import dev.foldmax.Tensor;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;
@@ -21,10 +23,15 @@ import org.openjdk.jmh.annotations.TearDown;
     value = 3,
     jvmArgs = {
       "--add-modules=jdk.incubator.vector",
+      "--enable-native-access=ALL-UNNAMED",
       "--sun-misc-unsafe-memory-access=allow",
       "-Xmx4g"
     })
 public class AttendBenchmark {
+  /** Sequences. */
+  @Param("1")
+  int batch;
+
   /** Query heads. */
   @Param("8")
   int heads;
@@ -41,13 +48,25 @@ public class AttendBenchmark {
   @Param("512")
   int keys;
 
-  /** The head dimension. */
+  /** The head dimension of queries and keys. */
   @Param("64")
   int dim;
+
+  /** The head dimension of values. */
+  @Param("64")
+  int valueDim;
+
+  /** The type of queries and output. */
+  @Param("F32")
+  DType queryType;
 
   /** How keys and values are stored. */
   @Param("F32")
   Storage storage;
+
+  /** How the batch lies in memory. */
+  @Param("DENSE")
+  Layout layout;
 
   /** What is done with the scores. */
   @Param("FULL")
@@ -57,31 +76,31 @@ public class AttendBenchmark {
   @Param("1")
   int threads;
 
-  private AttentionWorkload workload;
+  /** Who computes. */
+  @Param({"FOLDMAX", "NAIVE"})
+  Contender contender;
+
+  private Computation computation;
 
   /** Makes the tensors. */
   @Setup
   public void open() {
-    workload =
-        new AttentionWorkload(
-            new AttentionCase(heads, keyHeads, queries, keys, dim, storage, variant), threads);
+    AttentionCase shape =
+        new AttentionCase(
+            batch, heads, keyHeads, queries, keys, dim, valueDim, queryType, storage, layout,
+            variant);
+    computation = contender.prepare(Inputs.of(shape), threads);
   }
 
   /** Ends the threads. */
   @TearDown
   public void close() {
-    workload.close();
+    computation.close();
   }
 
-  /** By the CPU backend. */
+  /** Computes it once. */
   @Benchmark
-  public Tensor foldmax() {
-    return workload.foldmax();
-  }
-
-  /** By the naive version. */
-  @Benchmark
-  public Tensor naive() {
-    return workload.naive();
+  public List<Tensor> run() {
+    return computation.run();
   }
 }

@@ -6,10 +6,12 @@ enum Ceiling {
   FMA_F32("fmaF32", "GFLOP/s", "FMA peak, float32", CeilingBenchmark.flopsF32()),
   /** Multiply-adds in float64. */
   FMA_F64("fmaF64", "GFLOP/s", "FMA peak, float64", CeilingBenchmark.flopsF64()),
-  /** Memory read in order. */
+  /** Memory read. */
   READ("read", "GB/s", "memory, read", (double) CeilingBenchmark.ARRAY * Float.BYTES),
   /** Memory read and written in order; both count. */
-  COPY("copy", "GB/s", "memory, copy", 2.0 * CeilingBenchmark.ARRAY * Float.BYTES);
+  COPY("copy", "GB/s", "memory, copy", 2.0 * CeilingBenchmark.ARRAY * Float.BYTES),
+  /** Powers of two out of the first-level cache: what a softmax in cache is bound by. */
+  EXP2("exp2", "G/s", "exp2 in L1", CeilingBenchmark.exponentials());
 
   private final String method;
   private final String unit;

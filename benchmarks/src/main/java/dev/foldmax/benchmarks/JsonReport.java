@@ -23,7 +23,7 @@ final class JsonReport {
           .forEach(
               (threads, rates) -> {
                 json.writeObjectPropertyStart(threads.toString());
-                rates.forEach((ceiling, rate) -> json.writeNumberProperty(ceiling.name(), rate));
+                rates.forEach((ceiling, rounds) -> writeArray(json, ceiling.name(), rounds));
                 json.writeEndObject();
               });
       json.writeEndObject();
@@ -33,6 +33,8 @@ final class JsonReport {
         writeLine(json, measurement, measurements);
       }
       json.writeEndArray();
+      writeBars(json, run, measurements);
+      writeFirstCalls(json, measurements);
       json.writeEndObject();
     }
     return text + "\n";
@@ -40,7 +42,7 @@ final class JsonReport {
 
   private static void writeRun(JsonGenerator json, Run run) {
     json.writeStringProperty("date", run.date().toString());
-    json.writeStringProperty("arguments", run.command());
+    json.writeStringProperty("arguments", run.arguments());
     json.writeNumberProperty("rounds", run.schedule().rounds());
     json.writeStringProperty("cpu", run.machine().cpu());
     json.writeNumberProperty("cores", run.machine().cores());
@@ -49,33 +51,77 @@ final class JsonReport {
     json.writeStringProperty("system", run.machine().system());
   }
 
+  private static void writeBars(JsonGenerator json, Run run, Measurements measurements) {
+    json.writeArrayPropertyStart("bars");
+    for (Bar bar : run.bars()) {
+      Ratio ratio = bar.measured(measurements);
+      if (ratio != null) {
+        json.writeRaw('\n');
+        json.writeStartObject();
+        json.writeStringProperty("work", bar.work());
+        json.writeStringProperty("case", bar.shape().label());
+        json.writeNumberProperty("threads", bar.threads());
+        json.writeStringProperty("against", bar.yardstick().toString());
+        json.writeNumberProperty("must", bar.must());
+        json.writeNumberProperty("aim", bar.aim());
+        writeArray(json, "rounds", ratio.rounds());
+        json.writeEndObject();
+      }
+    }
+    json.writeEndArray();
+  }
+
+  private static void writeFirstCalls(JsonGenerator json, Measurements measurements) {
+    json.writeArrayPropertyStart("firstCalls");
+    for (FirstCall.Times times : measurements.firstCalls()) {
+      json.writeRaw('\n');
+      json.writeStartObject();
+      json.writeStringProperty("work", times.work().label());
+      writeArray(json, "startMillis", times.startMillis());
+      writeArray(json, "callMillis", times.callMillis());
+      json.writeEndObject();
+    }
+    json.writeEndArray();
+  }
+
   private static void writeLine(
       JsonGenerator json, Measurement measurement, Measurements measurements) {
     Line line = measurement.line();
     json.writeStartObject();
     json.writeStringProperty("section", line.section());
-    json.writeStringProperty("name", line.name());
+    json.writeStringProperty("name", line.shape().label());
     json.writeNumberProperty("threads", line.threads());
-    json.writeStringProperty("benchmark", line.benchmark().getSimpleName());
+    json.writeStringProperty("benchmark", line.shape().benchmark().getSimpleName());
     json.writeObjectPropertyStart("parameters");
-    new TreeMap<>(line.parameters()).forEach(json::writeStringProperty);
+    new TreeMap<>(line.shape().parameters()).forEach(json::writeStringProperty);
     json.writeEndObject();
-    writeMillis(json, "foldmaxMillis", measurement.foldmaxMillis());
-    writeMillis(json, "naiveMillis", measurement.naiveMillis());
-    json.writeNumberProperty("timesNaive", measurement.speedup());
-    json.writeNumberProperty("rate", line.rate(measurement.foldmax()));
+    json.writeObjectPropertyStart("millis");
+    measurement.millis().forEach((who, rounds) -> writeArray(json, who.name(), rounds));
+    json.writeEndObject();
+    json.writeObjectPropertyStart("times");
+    for (Contender other : measurements.others()) {
+      Ratio ratio = measurement.over(other);
+      if (ratio != null) {
+        json.writeNumberProperty(other.name(), ratio.median());
+      }
+    }
+    json.writeEndObject();
+    Double ours = measurement.median(Contender.FOLDMAX);
+    if (ours != null) {
+      json.writeNumberProperty("rate", line.rate(ours));
+    }
     json.writeStringProperty("unit", line.ceiling().unit());
     json.writeStringProperty("ceiling", line.ceiling().name());
-    Double share = measurements.shareOfCeiling(measurement);
+    Ratio share = measurements.shareOfCeiling(measurement);
     if (share != null) {
-      json.writeNumberProperty("shareOfCeiling", share);
+      json.writeNumberProperty("shareOfCeiling", share.median());
     }
     json.writeEndObject();
   }
 
-  private static void writeMillis(JsonGenerator json, String name, List<Double> millis) {
+  private static void writeArray(JsonGenerator json, String name, List<Double> numbers) {
     json.writeArrayPropertyStart(name);
-    millis.forEach(json::writeNumber);
+    numbers.forEach(json::writeNumber);
     json.writeEndArray();
   }
 }

@@ -4,13 +4,10 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 
 /** Measurements as a page for people. */
 final class MarkdownReport {
-  /** How a reader repeats the page; the arguments follow. */
-  private static final String COMMAND =
-      "./mvnw -q -Dfoldmax.quick -pl benchmarks -am -Pbenchmarks process-classes";
-
   private final StringBuilder page = new StringBuilder();
   private final Run run;
   private final Measurements measurements;
@@ -30,7 +27,9 @@ final class MarkdownReport {
     line();
     header();
     guide();
+    bars();
     losses();
+    firstCalls();
     ceilings();
     String section = "";
     for (Measurement measurement : measurements.lines()) {
@@ -39,10 +38,7 @@ final class MarkdownReport {
         line();
         line("## " + section);
         line();
-        line(
-            "| case | threads | Foldmax, ms | naive, ms | Foldmax | share of ceiling | naive"
-                + " | times naive | lowest to highest |");
-        line("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
+        head();
       }
       row(measurement);
     }
@@ -55,9 +51,10 @@ final class MarkdownReport {
     line("Written by this command, on a machine that should do nothing else meanwhile:");
     line();
     line(
-        "    "
-            + COMMAND
-            + (run.command().isEmpty() ? "" : " -Dbenchmarks.args='" + run.command() + "'"));
+        "    ./mvnw -q -Dfoldmax.quick -pl benchmarks -am -P"
+            + run.profiles()
+            + " process-classes"
+            + (run.arguments().isEmpty() ? "" : " -Dbenchmarks.args='" + run.arguments() + "'"));
     line();
     line("| | |");
     line("|---|---|");
@@ -89,36 +86,109 @@ final class MarkdownReport {
           `NaiveRows`, `NaiveDouble`): a query's scores over all keys by dot products, softmax in
           three passes with the JDK's vector exponential, values by axpy, on as many threads. It
           keeps none of the edge rules: no NaN is contained, no empty row is served.
+        - *PyTorch* is the flash kernel of `scaled_dot_product_attention`, and softmax, logsumexp
+          and topk into given memory where they can. Its grouped decoding takes the heads of a group
+          as queries of their key head, which is faster than `enable_gqa`. *ONNX Runtime* is the
+          fastest of Attention, MultiHeadAttention and GroupQueryAttention for the case, tried
+          at the start of each measurement, and Softmax, ReduceLogSumExp and TopK. Both are called
+          through their C interfaces, over native memory with the same numbers.
         - A time is the median over the rounds of the median over a round's iterations. *Times
-          naive* is the median of the rounds' ratios, above 1 where Foldmax is faster; beside it
-          stand the lowest and the highest round.
+          naive* (and so on) is the median of the rounds' ratios, above 1 where Foldmax is faster;
+          beside it stand the lowest and the highest round.
         - Prefill counts `4 H Lq Lk D` floating-point operations, of visible keys only where the
           mask is causal or a window. Decode counts the bytes of keys and values as stored. Rows
           count the bytes of the input once, and of the output once where it is as large.
         - A *ceiling* is what this machine does in a loop of nothing else: multiply-adds out of
-          registers, or memory read or copied in order. Decode, logSumExp, topK, sample and merge
+          registers, or memory read or copied. Decode, logSumExp, topK, sample and merge
           are held against reading; softmax and logSoftmax against copying; the rest against
           multiply-adds, although exponentials are work too. Tensors that stay in the cache can
           pass 100 % of the memory's rate.
         - H is query heads (and key heads after a slash), L the length, D the head dimension. All is
-          float32 on the heap unless a line says otherwise; 16-bit and 8-bit are keys and values,
-          with float32 queries and outputs; `f32 native` lies outside of the heap.\
+          float32 on the heap unless a line says otherwise. `bf16` is queries, keys, values and
+          output; `bf16 K V` is keys and values only, with float32 queries and output; `f32 native`
+          lies outside of the heap.\
         """);
     line();
   }
 
-  private void losses() {
-    line("## Where the naive version is faster");
+  private void bars() {
+    List<Bar> measured =
+        run.bars().stream().filter(bar -> bar.measured(measurements) != null).toList();
+    if (measured.isEmpty()) {
+      return;
+    }
+    line("## Bars");
     line();
-    List<Measurement> lost = measurements.lines().stream().filter(m -> m.speedup() < 1).toList();
-    if (lost.isEmpty()) {
+    line("| work | case | threads | against | must | aim | measured | lowest to highest | |");
+    line("|---|---|---:|---|---:|---:|---:|---:|---|");
+    for (Bar bar : measured) {
+      Ratio ratio = Objects.requireNonNull(bar.measured(measurements));
+      double value = ratio.median();
+      line(
+          "| %s | %s | %d | %s | %s | %s | %s | %s | %s |"
+              .formatted(
+                  bar.work(),
+                  bar.shape().label(),
+                  bar.threads(),
+                  against(bar.yardstick()),
+                  two(bar.must()),
+                  two(bar.aim()),
+                  two(value),
+                  ratio.range(),
+                  value >= bar.aim()
+                      ? "met, and the aim"
+                      : value >= bar.must() ? "met" : "missed"));
+    }
+    line();
+  }
+
+  private static String against(Bar.Yardstick yardstick) {
+    return switch (yardstick) {
+      case Bar.Yardstick.Rival rival -> rival.contender().label();
+      case Bar.Yardstick.Own other -> other.shape().label() + ", threads " + other.threads();
+      case Bar.Yardstick.Machine machine -> "ceiling";
+    };
+  }
+
+  private void losses() {
+    line("## Where others are faster");
+    line();
+    boolean lost = false;
+    for (Measurement measurement : measurements.lines()) {
+      for (Contender other : measurements.others()) {
+        Ratio ratio = measurement.over(other);
+        if (ratio != null && ratio.median() < 1) {
+          lost = true;
+          line(
+              "- %s: %s times %s (%s)."
+                  .formatted(
+                      measurement.line(), two(ratio.median()), other.label(), ratio.range()));
+        }
+      }
+    }
+    if (!lost) {
       line("Nowhere in these tables.");
     }
-    for (Measurement measurement : lost) {
+    line();
+  }
+
+  private void firstCalls() {
+    if (measurements.firstCalls().isEmpty()) {
+      return;
+    }
+    line("## First result of a fresh JVM");
+    line();
+    line("| work | process start to result, ms | lowest to highest | first call, ms |");
+    line("|---|---:|---:|---:|");
+    for (FirstCall.Times times : measurements.firstCalls()) {
       line(
-          "- %s: %s times naive (%s)."
+          "| %s | %.0f | %.0f to %.0f | %.1f |"
               .formatted(
-                  measurement.line(), two(measurement.speedup()), range(measurement.speedups())));
+                  times.work().label(),
+                  Median.of(times.startMillis()),
+                  Collections.min(times.startMillis()),
+                  Collections.max(times.startMillis()),
+                  Median.of(times.callMillis())));
     }
     line();
   }
@@ -135,31 +205,54 @@ final class MarkdownReport {
     line(head.toString());
     line(rule.toString());
     for (Ceiling ceiling : Ceiling.values()) {
+      if (measurements.ceilings().values().stream().noneMatch(r -> r.containsKey(ceiling))) {
+        continue;
+      }
       StringBuilder row = new StringBuilder("| " + ceiling.label() + ", " + ceiling.unit() + " |");
-      for (Map<Ceiling, Double> rates : measurements.ceilings().values()) {
-        Double rate = rates.get(ceiling);
-        row.append(' ').append(rate == null ? "" : one(rate)).append(" |");
+      for (Map<Ceiling, List<Double>> rates : measurements.ceilings().values()) {
+        List<Double> rounds = rates.get(ceiling);
+        row.append(' ').append(rounds == null ? "" : one(Median.of(rounds))).append(" |");
       }
       line(row.toString());
     }
   }
 
+  private void head() {
+    StringBuilder head =
+        new StringBuilder("| case | threads | Foldmax, ms | Foldmax | share of ceiling |");
+    StringBuilder rule = new StringBuilder("|---|---:|---:|---:|---:|");
+    for (Contender other : measurements.others()) {
+      head.append(' ').append(other.label()).append(", ms |");
+      head.append(" times ").append(other.label()).append(" | lowest to highest |");
+      rule.append("---:|---:|---:|");
+    }
+    line(head.toString());
+    line(rule.toString());
+  }
+
   private void row(Measurement measurement) {
     Line line = measurement.line();
-    Double share = measurements.shareOfCeiling(measurement);
-    line(
-        "| %s | %d | %s | %s | %s %s | %s | %s | %s | %s |"
-            .formatted(
-                line.name(),
-                line.threads(),
-                millis(measurement.foldmax()),
-                millis(measurement.naive()),
-                one(line.rate(measurement.foldmax())),
-                line.ceiling().unit(),
-                share == null ? "" : "%.0f %%".formatted(100 * share),
-                one(line.rate(measurement.naive())),
-                two(measurement.speedup()),
-                range(measurement.speedups())));
+    Ratio share = measurements.shareOfCeiling(measurement);
+    double ours = Objects.requireNonNull(measurement.median(Contender.FOLDMAX));
+    StringBuilder row =
+        new StringBuilder(
+            "| %s | %d | %s | %s %s | %s |"
+                .formatted(
+                    line.shape().label(),
+                    line.threads(),
+                    millis(ours),
+                    one(line.rate(ours)),
+                    line.ceiling().unit(),
+                    share == null ? "" : "%.0f %%".formatted(100 * share.median())));
+    for (Contender other : measurements.others()) {
+      Double theirs = measurement.median(other);
+      Ratio ratio = measurement.over(other);
+      row.append(
+          theirs == null || ratio == null
+              ? " | | |"
+              : " %s | %s | %s |".formatted(millis(theirs), two(ratio.median()), ratio.range()));
+    }
+    line(row.toString());
   }
 
   private void line() {
@@ -168,10 +261,6 @@ final class MarkdownReport {
 
   private void line(String text) {
     page.append(text).append('\n');
-  }
-
-  private static String range(List<Double> numbers) {
-    return two(Collections.min(numbers)) + " to " + two(Collections.max(numbers));
   }
 
   private static String millis(double number) {

@@ -1,43 +1,35 @@
 package dev.foldmax.benchmarks;
 
+import java.util.Collections;
+import java.util.EnumMap;
 import java.util.List;
-import java.util.stream.IntStream;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What a line took.
  *
  * @param line what was measured
- * @param foldmaxMillis milliseconds of a call, of each round
- * @param naiveMillis likewise
+ * @param millis milliseconds of a call in each round, of everybody who was measured
  */
-record Measurement(Line line, List<Double> foldmaxMillis, List<Double> naiveMillis) {
+record Measurement(Line line, Map<Contender, List<Double>> millis) {
   Measurement {
-    foldmaxMillis = List.copyOf(foldmaxMillis);
-    naiveMillis = List.copyOf(naiveMillis);
+    millis = Collections.unmodifiableMap(new EnumMap<>(millis));
   }
 
-  /** Milliseconds of a call of Foldmax: the median of the rounds. */
-  double foldmax() {
-    return Median.of(foldmaxMillis);
-  }
-
-  /** Milliseconds of a call of the naive version: the median of the rounds. */
-  double naive() {
-    return Median.of(naiveMillis);
-  }
-
-  /** How many times as fast as the naive version, of each round. */
-  List<Double> speedups() {
-    return IntStream.range(0, foldmaxMillis.size())
-        .mapToObj(i -> naiveMillis.get(i) / foldmaxMillis.get(i))
-        .toList();
+  /** The median of the rounds in milliseconds, or null of somebody who was not measured. */
+  @Nullable Double median(Contender contender) {
+    List<Double> rounds = millis.get(contender);
+    return rounds == null ? null : Median.of(rounds);
   }
 
   /**
-   * How many times as fast as the naive version: the median of the rounds' ratios, because the two
-   * of a round follow each other and a machine drifts.
+   * How many times as fast as somebody else Foldmax is, or null if one was not measured. The two of
+   * a round follow each other, so that a machine's drift meets both.
    */
-  double speedup() {
-    return Median.of(speedups());
+  @Nullable Ratio over(Contender other) {
+    List<Double> ours = millis.get(Contender.FOLDMAX);
+    List<Double> theirs = millis.get(other);
+    return ours == null || theirs == null ? null : Ratio.of(theirs, ours);
   }
 }

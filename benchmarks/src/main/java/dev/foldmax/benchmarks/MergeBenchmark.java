@@ -1,6 +1,7 @@
 package dev.foldmax.benchmarks;
 
 import dev.foldmax.Tensor;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;
@@ -13,7 +14,7 @@ import org.openjdk.jmh.annotations.Setup;
 import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.TearDown;
 
-/** Merging partial results of attention. */
+/** Merging partial results of attention; the parameters are those of {@link MergeCase}. */
 @State(Scope.Benchmark)
 @BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.MILLISECONDS)
@@ -21,6 +22,7 @@ import org.openjdk.jmh.annotations.TearDown;
     value = 3,
     jvmArgs = {
       "--add-modules=jdk.incubator.vector",
+      "--enable-native-access=ALL-UNNAMED",
       "--sun-misc-unsafe-memory-access=allow",
       "-Xmx4g"
     })
@@ -41,29 +43,27 @@ public class MergeBenchmark {
   @Param("1")
   int threads;
 
-  private MergeWorkload workload;
+  /** Who computes. */
+  @Param({"FOLDMAX", "NAIVE"})
+  Contender contender;
+
+  private Computation computation;
 
   /** Makes the tensors. */
   @Setup
   public void open() {
-    workload = new MergeWorkload(partials, rows, dim, threads);
+    computation = contender.prepare(Inputs.of(new MergeCase(partials, rows, dim)), threads);
   }
 
   /** Ends the threads. */
   @TearDown
   public void close() {
-    workload.close();
+    computation.close();
   }
 
-  /** By the CPU backend. */
+  /** Computes it once. */
   @Benchmark
-  public Tensor foldmax() {
-    return workload.foldmax();
-  }
-
-  /** By the naive version. */
-  @Benchmark
-  public Tensor naive() {
-    return workload.naive();
+  public List<Tensor> run() {
+    return computation.run();
   }
 }

@@ -23,6 +23,7 @@ import org.openjdk.jmh.annotations.TearDown;
     value = 3,
     jvmArgs = {
       "--add-modules=jdk.incubator.vector",
+      "--enable-native-access=ALL-UNNAMED",
       "--sun-misc-unsafe-memory-access=allow",
       "-Xmx4g"
     })
@@ -46,29 +47,27 @@ public class RowBenchmark {
   @Param("1")
   int threads;
 
-  private RowWorkload workload;
+  /** Who computes. */
+  @Param({"FOLDMAX", "NAIVE"})
+  Contender contender;
+
+  private Computation computation;
 
   /** Makes the tensors. */
   @Setup
   public void open() {
-    workload = new RowWorkload(new RowCase(rows, columns, dtype, verb), threads);
+    computation = contender.prepare(Inputs.of(new RowCase(rows, columns, dtype, verb)), threads);
   }
 
   /** Ends the threads. */
   @TearDown
   public void close() {
-    workload.close();
+    computation.close();
   }
 
-  /** By the CPU backend. */
+  /** Computes it once. */
   @Benchmark
-  public List<Tensor> foldmax() {
-    return workload.foldmax();
-  }
-
-  /** By the naive version. */
-  @Benchmark
-  public List<Tensor> naive() {
-    return workload.naive();
+  public List<Tensor> run() {
+    return computation.run();
   }
 }

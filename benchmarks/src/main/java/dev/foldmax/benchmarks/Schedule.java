@@ -6,7 +6,7 @@ import java.time.Duration;
  * How long to measure. A round starts every benchmark once, each in a JVM of its own.
  *
  * @param rounds how many
- * @param warmups iterations before those that count
+ * @param warmups iterations before those that count, of Java code; native code has one
  * @param warmup the length of each
  * @param iterations iterations that count
  * @param iteration the length of each
@@ -18,6 +18,10 @@ record Schedule(int rounds, int warmups, Duration warmup, int iterations, Durati
    */
   static final Schedule FULL =
       new Schedule(3, 4, Duration.ofMillis(1000), 5, Duration.ofMillis(300));
+
+  /** To see where a change leads. */
+  static final Schedule SHORT =
+      new Schedule(3, 4, Duration.ofMillis(600), 5, Duration.ofMillis(150));
 
   /** To see that everything runs. */
   static final Schedule QUICK =

@@ -11,6 +11,7 @@ import jdk.incubator.vector.ShortVector;
 import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorShape;
 import jdk.incubator.vector.VectorSpecies;
+import org.jspecify.annotations.Nullable;
 
 /** Keys or values in the form that they are stored in, as the naive versions read them. */
 @SuppressWarnings("ArrayRecordComponent") // handed on, never compared
@@ -36,16 +37,25 @@ sealed interface StoredRows {
     return true;
   }
 
-  /** The elements as a tensor, row-major. */
-  Tensor tensor(long... shape);
+  /**
+   * The elements of a row-major tensor.
+   *
+   * @param scales one for each row, where they are 8-bit integers
+   */
+  static StoredRows of(Tensor tensor, @Nullable Tensor scales) {
+    Object array = tensor.segment().heapBase().orElse(null);
+    return switch (array) {
+      case null -> new NativeFloats(tensor.segment());
+      case float[] floats -> new Floats(floats);
+      case short[] bits when tensor.dtype() == DType.F16 -> new Halves(bits);
+      case short[] bits -> new BrainFloats(bits);
+      case byte[] bytes when scales != null -> new Bytes(bytes, scales.toFloatArray());
+      default -> throw new IllegalArgumentException("no rows of " + tensor);
+    };
+  }
 
   /** In a heap array. */
   record Floats(float[] array) implements StoredRows {
-    @Override
-    public Tensor tensor(long... shape) {
-      return Tensor.of(array, shape);
-    }
-
     @Override
     public float[] read(int begin, int count, float[] scratch) {
       return array;
@@ -65,11 +75,6 @@ sealed interface StoredRows {
   /** In native memory. */
   record NativeFloats(MemorySegment segment) implements StoredRows {
     @Override
-    public Tensor tensor(long... shape) {
-      return Tensor.of(segment, DType.F32, shape);
-    }
-
-    @Override
     public float[] read(int begin, int count, float[] scratch) {
       MemorySegment.copy(
           segment, ValueLayout.JAVA_FLOAT, (long) begin * Float.BYTES, scratch, 0, count);
@@ -79,20 +84,6 @@ sealed interface StoredRows {
 
   /** As binary16, widened by a loop that C2 turns into vectors. */
   record Halves(short[] array) implements StoredRows {
-    /** Rounds to binary16. */
-    static Halves of(float[] wide) {
-      short[] bits = new short[wide.length];
-      for (int i = 0; i < bits.length; i++) {
-        bits[i] = Float.floatToFloat16(wide[i]);
-      }
-      return new Halves(bits);
-    }
-
-    @Override
-    public Tensor tensor(long... shape) {
-      return Tensor.of(array, DType.F16, shape);
-    }
-
     @Override
     public float[] read(int begin, int count, float[] scratch) {
       for (int i = 0; i < count; i++) {
@@ -106,20 +97,6 @@ sealed interface StoredRows {
   record BrainFloats(short[] array) implements StoredRows {
     private static final VectorSpecies<Short> SHORTS =
         VectorSpecies.of(short.class, VectorShape.forBitSize(NaiveVectors.F32.vectorBitSize() / 2));
-
-    /** Rounds to bfloat16. */
-    static BrainFloats of(float[] wide) {
-      short[] bits = new short[wide.length];
-      for (int i = 0; i < bits.length; i++) {
-        bits[i] = DType.floatToBf16(wide[i]);
-      }
-      return new BrainFloats(bits);
-    }
-
-    @Override
-    public Tensor tensor(long... shape) {
-      return Tensor.of(array, DType.BF16, shape);
-    }
 
     @Override
     public float[] read(int begin, int count, float[] scratch) {
@@ -145,11 +122,6 @@ sealed interface StoredRows {
    * @param scales one for each row
    */
   record Bytes(byte[] array, float[] scales) implements StoredRows {
-    @Override
-    public Tensor tensor(long... shape) {
-      return Tensor.of(array, DType.I8, shape);
-    }
-
     private static final VectorSpecies<Byte> BYTES =
         VectorSpecies.of(byte.class, VectorShape.forBitSize(NaiveVectors.F32.vectorBitSize() / 4));
 

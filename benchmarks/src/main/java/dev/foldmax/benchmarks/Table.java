@@ -1,13 +1,18 @@
 package dev.foldmax.benchmarks;
 
+import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.LocalDate;
 import java.time.ZoneId;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.Callable;
+import java.util.function.Function;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.openjdk.jmh.runner.RunnerException;
@@ -22,7 +27,7 @@ import picocli.CommandLine.Spec;
 @Command(
     name = "Table",
     mixinStandardHelpOptions = true,
-    description = "Measures Foldmax beside a naive version and writes performance.md and .json.")
+    description = "Measures Foldmax beside others and writes performance.md and performance.json.")
 public final class Table implements Callable<Integer> {
   @Spec private CommandSpec spec;
 
@@ -48,6 +53,45 @@ public final class Table implements Callable<Integer> {
       description = "the lines whose name, such as 'Decode, H 32/8 Lq 1', it finds")
   private Pattern only = Pattern.compile("");
 
+  @Option(
+      names = "--set",
+      paramLabel = "SET",
+      description =
+          "all, or bars: what the table of bars needs, on a short schedule (default:"
+              + " ${DEFAULT-VALUE})")
+  private LineSet set = LineSet.all;
+
+  @Option(
+      names = "--against",
+      split = ",",
+      paramLabel = "WHO",
+      description = "naive, pytorch, onnx_runtime or none; default: all that the set needs")
+  private @Nullable List<String> against;
+
+  @Option(
+      names = "--peers",
+      split = ",",
+      paramLabel = "FOLDER",
+      description = "where libtorch_cpu.so and libonnxruntime.so lie, at some depth")
+  private List<Path> peers = List.of();
+
+  @Option(
+      names = "--avx2",
+      description = "keep the JVM and PyTorch to AVX2 on a machine with AVX-512")
+  private boolean avx2;
+
+  @Option(
+      names = "--jvm",
+      paramLabel = "OPTION",
+      description = "an option of the JVMs that measure, such as --jvm=-XX:+UseParallelGC")
+  private List<String> jvm = List.of();
+
+  @Option(
+      names = "--first-calls",
+      paramLabel = "N",
+      description = "how many fresh JVMs to time to a first result (default: ${DEFAULT-VALUE})")
+  private int firstCalls = 5;
+
   @Option(names = "--list", description = "print the lines' names and measure nothing")
   private boolean list;
 
@@ -64,14 +108,22 @@ public final class Table implements Callable<Integer> {
     System.exit(new CommandLine(new Table()).execute(args));
   }
 
+  /** Which lines. */
+  private enum LineSet {
+    all,
+    bars
+  }
+
   @Override
   public Integer call() throws IOException, RunnerException {
     if (threads.stream().anyMatch(t -> t < 1) || (rounds != null && rounds < 1)) {
       throw new ParameterException(
           spec.commandLine(), "--threads and --rounds: expected at least 1");
     }
+    List<Bar> bars = Bars.of(threads);
     List<Line> lines =
         Catalogue.lines(threads).stream()
+            .filter(line -> set == LineSet.all || isNeeded(line, bars))
             .filter(line -> only.matcher(line.toString()).find())
             .toList();
     if (lines.isEmpty()) {
@@ -81,21 +133,79 @@ public final class Table implements Callable<Integer> {
       lines.forEach(line -> spec.commandLine().getOut().println(line));
       return 0;
     }
-    Schedule schedule = quick ? Schedule.QUICK : Schedule.FULL;
-    if (rounds != null) {
-      schedule = schedule.rounds(rounds);
-    }
+    Schedule schedule = schedule();
+    List<String> options = options();
     Run run =
         new Run(
             Machine.here(),
             LocalDate.now(ZoneId.systemDefault()),
-            String.join(" ", spec.commandLine().getParseResult().originalArgs()),
-            schedule);
+            peers.isEmpty() ? "benchmarks" : "benchmarks,peers",
+            arguments(),
+            schedule,
+            bars);
     Files.createDirectories(out); // fails now rather than after an hour
-    Measurements measurements = new Rounds(schedule, System.err).measure(lines);
+    Measurements measurements =
+        new Rounds(schedule, contenders(bars), options, System.err)
+            .measure(lines)
+            .with(FirstCall.measure(firstCalls, options));
     Files.writeString(out.resolve("performance.md"), MarkdownReport.write(run, measurements));
     Files.writeString(out.resolve("performance.json"), JsonReport.write(run, measurements));
     spec.commandLine().getOut().println("wrote performance.md and performance.json into " + out);
     return 0;
+  }
+
+  /** As given, but for the folders: where they lie is this machine's affair. */
+  private String arguments() {
+    List<String> given = new ArrayList<>(spec.commandLine().getParseResult().originalArgs());
+    int option = given.indexOf("--peers");
+    if (option >= 0) {
+      given.subList(option, option + 2).clear();
+    }
+    return String.join(" ", given);
+  }
+
+  private static boolean isNeeded(Line line, List<Bar> bars) {
+    return bars.stream().anyMatch(bar -> bar.needs(line.shape(), line.threads()));
+  }
+
+  private Schedule schedule() {
+    Schedule schedule =
+        quick ? Schedule.QUICK : set == LineSet.bars ? Schedule.SHORT : Schedule.FULL;
+    return rounds == null ? schedule : schedule.rounds(rounds);
+  }
+
+  /** The options of the JVMs that measure. */
+  private List<String> options() {
+    List<String> options = new ArrayList<>(jvm);
+    if (!peers.isEmpty()) {
+      options.add("-D" + PeerLibraries.FOLDERS + "=" + folders());
+    }
+    if (avx2) {
+      options.addAll(Rounds.avx2());
+    }
+    return options;
+  }
+
+  private String folders() {
+    return peers.stream()
+        .map(folder -> folder.toAbsolutePath().toString())
+        .collect(Collectors.joining(File.pathSeparator));
+  }
+
+  /** Who is measured in a line. */
+  private Function<Line, List<Contender>> contenders(List<Bar> bars) {
+    List<Contender> present = PeerLibraries.in(folders()).contenders();
+    return line -> present.stream().filter(c -> isWanted(c, line, bars)).toList();
+  }
+
+  private boolean isWanted(Contender contender, Line line, List<Bar> bars) {
+    if (contender == Contender.FOLDMAX) {
+      return true;
+    }
+    if (against != null) {
+      return against.contains(contender.name().toLowerCase(Locale.ROOT));
+    }
+    return set == LineSet.all
+        || bars.stream().anyMatch(bar -> bar.needs(line.shape(), line.threads(), contender));
   }
 }

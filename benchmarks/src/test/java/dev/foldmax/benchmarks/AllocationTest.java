@@ -27,38 +27,38 @@ class AllocationTest {
   @ParameterizedTest
   @EnumSource
   void decode(Storage storage) {
-    AttentionCase shape = new AttentionCase(4, 2, 1, 1024, 128, storage, Variant.FULL);
-    try (AttentionWorkload workload = new AttentionWorkload(shape, 1)) {
-      assertFallsSilent(shape.heads(), workload::foldmax);
-    }
+    AttentionCase shape = AttentionCase.decode(2, 1024).heads(4, 2).stored(storage);
+    assertFallsSilent(shape.heads(), shape);
   }
 
   @ParameterizedTest
   @EnumSource
   void rows(RowVerb verb) {
-    for (DType dtype : new DType[] {DType.F32, DType.BF16}) {
-      try (RowWorkload workload = new RowWorkload(new RowCase(ROWS, 1003, dtype, verb), 1)) {
-        assertFallsSilent(ROWS, workload::foldmax);
-      }
+    for (DType dtype : new DType[] {DType.F64, DType.F32, DType.F16, DType.BF16}) {
+      assertFallsSilent(ROWS, new RowCase(ROWS, 1003, dtype, verb));
     }
   }
 
   @Test
   void merge() {
-    try (MergeWorkload workload = new MergeWorkload(5, ROWS, 256, 1)) {
-      assertFallsSilent(ROWS, workload::foldmax);
-    }
+    assertFallsSilent(ROWS, new MergeCase(5, ROWS, 256));
   }
 
   /** One thread does all the work here: the calling one. */
-  private static void assertFallsSilent(int rows, Runnable call) {
+  private static void assertFallsSilent(int rows, Case shape) {
+    try (Computation computation = Contender.FOLDMAX.prepare(Inputs.of(shape), 1)) {
+      assertFallsSilent(rows, computation);
+    }
+  }
+
+  private static void assertFallsSilent(int rows, Computation computation) {
     long most = MOST_BYTES_OF_A_CALL + (long) rows * MOST_BYTES_OF_A_ROW;
     long deadline = System.nanoTime() + DEADLINE_NANOS;
     int quiet = 0;
     long allocated = 0;
     while (quiet < QUIET_CALLS && System.nanoTime() < deadline) {
       long before = THREADS.getCurrentThreadAllocatedBytes();
-      call.run();
+      computation.run();
       allocated = THREADS.getCurrentThreadAllocatedBytes() - before;
       quiet = allocated <= most ? quiet + 1 : 0;
     }

@@ -1,6 +1,7 @@
 package dev.foldmax.benchmarks;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
 import dev.foldmax.DType;
 import dev.foldmax.Tensor;
@@ -10,19 +11,30 @@ import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What is timed is right: each case of the tables, made smaller, beside the reference. */
+/**
+ * What is timed is right: each case of the tables, made smaller, by each contender that is present
+ * beside the reference.
+ */
 class WorkloadsTest {
   private static final int THREADS = 2;
 
-  static Set<AttentionCase> attentions() {
-    return Stream.of(Catalogue.prefill(), Catalogue.decode(), Catalogue.scores())
-        .flatMap(List::stream)
-        .map(WorkloadsTest::smaller)
-        .collect(Collectors.toCollection(LinkedHashSet::new));
+  @TestFactory
+  Stream<DynamicTest> attention() {
+    Set<AttentionCase> cases =
+        Stream.of(Catalogue.prefill(), Catalogue.decode(), Catalogue.scores())
+            .flatMap(List::stream)
+            .map(WorkloadsTest::smaller)
+            .collect(Collectors.toCollection(LinkedHashSet::new));
+    return cases.stream()
+        .map(
+            shape ->
+                dynamicTest(
+                    shape.label(), () -> assertRight(shape, toleranceOf(shape.queryType()))));
   }
 
   /** With lengths that no tile or vector divides. */
@@ -31,53 +43,87 @@ class WorkloadsTest {
     boolean window = shape.variant() == Variant.WINDOW;
     int keys = window ? AttentionCase.WINDOW + 77 : Math.min(shape.keys(), 203);
     int queries = shape.queries() == shape.keys() ? keys : Math.min(shape.queries(), 32);
-    return new AttentionCase(
-        2 * group, 2, queries, keys, shape.dim(), shape.storage(), shape.variant());
+    return shape.heads(2 * group, 2).lengths(queries, keys);
   }
 
-  @ParameterizedTest
-  @MethodSource("attentions")
-  void attention(AttentionCase shape) {
-    try (AttentionWorkload workload = new AttentionWorkload(shape, THREADS)) {
-      double tolerance = shape.storage() == Storage.F64 ? 1e-13 : 3e-6;
-      Tensor exact = workload.reference();
-
-      assertClose(workload.foldmax(), exact, tolerance);
-      assertClose(workload.naive(), exact, tolerance);
-    }
+  /** Outputs are averages of numbers of variance 1, the widest of a single one. */
+  private static double toleranceOf(DType dtype) {
+    return switch (dtype) {
+      case F64 -> 1e-13;
+      case F32 -> 3e-6;
+      case F16 -> 0x1p-10; // half a unit in the last place of numbers below 2
+      case BF16 -> 0x1p-7;
+      case I8, BOOL, I32, I64 -> throw new IllegalArgumentException("dtype: " + dtype);
+    };
   }
 
-  static Set<RowCase> rows() {
+  @TestFactory
+  Stream<DynamicTest> rows() {
     Set<RowCase> cases = new LinkedHashSet<>();
     for (RowCase shape : Catalogue.rows()) {
       cases.add(new RowCase(37, 1003, shape.dtype(), shape.verb()));
     }
-    return cases;
+    return cases.stream()
+        .map(shape -> dynamicTest(shape.label(), () -> assertRight(shape, toleranceOf(shape))));
   }
 
-  @ParameterizedTest
-  @MethodSource("rows")
-  void rows(RowCase shape) {
-    try (RowWorkload workload = new RowWorkload(shape, THREADS)) {
-      List<Tensor> exact = workload.reference();
+  private static double toleranceOf(RowCase shape) {
+    if (shape.verb() == RowVerb.SOFTMAX) { // probabilities below 1/32
+      return switch (shape.dtype()) {
+        case BF16 -> 0x1.01p-14;
+        case F16 -> 0x1.01p-17;
+        default -> 1e-6;
+      };
+    }
+    return switch (shape.dtype()) { // logarithms below 32 in size
+      case BF16 -> 0x1.01p-4;
+      case F16 -> 0x1.01p-7;
+      default -> 1e-5;
+    };
+  }
 
-      assertRows(workload.foldmax(), exact);
-      if (shape.verb() != RowVerb.SAMPLE) { // the naive version draws by other random numbers
-        assertRows(workload.naive(), exact);
+  @TestFactory
+  Stream<DynamicTest> merge() {
+    MergeCase shape = new MergeCase(5, 67, 41);
+    return Stream.of(dynamicTest(shape.label(), () -> assertRight(shape, 1e-6)));
+  }
+
+  private static void assertRight(Case shape, double tolerance) {
+    Inputs inputs = Inputs.of(shape);
+    List<Tensor> exact = inputs.reference();
+    for (Contender contender : PeerLibraries.here().contenders()) {
+      // The naive version draws by other random numbers.
+      boolean draws = shape instanceof RowCase rows && rows.verb() == RowVerb.SAMPLE;
+      if (!contender.supports(shape) || (draws && contender == Contender.NAIVE)) {
+        continue;
+      }
+      try (Computation computation = contender.prepare(inputs, THREADS)) {
+        computation.run();
+        List<Tensor> outputs = computation.run(); // the second: what a first one left is no harm
+        assertThat(outputs).as(contender.label()).isNotEmpty();
+        // What comes out of native code in 16 bits may have been rounded to them before.
+        double most = contender.isNative() ? 2 * tolerance : tolerance;
+        for (int i = 0; i < outputs.size(); i++) {
+          assertClose(contender, outputs.get(i), exact.get(i), most);
+        }
       }
     }
   }
 
-  private static void assertRows(List<Tensor> actual, List<Tensor> exact) {
-    for (int i = 0; i < exact.size(); i++) {
-      if (exact.get(i).dtype().isIndex()) {
-        assertThat(actual.get(i).toLongArray()).isEqualTo(exact.get(i).toLongArray());
-      } else {
-        // The narrow ones are probabilities below 1/32: half a unit in the last place is 2^-14.
-        boolean narrow = actual.get(i).dtype() == DType.BF16;
-        assertClose(actual.get(i), exact.get(i), narrow ? 0x1.01p-14 : 1e-5);
-      }
+  private static void assertClose(
+      Contender contender, Tensor actual, Tensor exact, double tolerance) {
+    double[] numbers = actual.toDoubleArray();
+    double[] expected = exact.toDoubleArray();
+    assertThat(numbers).as(contender.label()).hasSameSizeAs(expected);
+    double largest = 0;
+    for (int i = 0; i < numbers.length; i++) {
+      assertThat(expected[i]).isFinite();
+      double error = Math.abs(numbers[i] - expected[i]);
+      largest = Double.isNaN(error) ? error : Math.max(largest, error);
     }
+    assertThat(largest)
+        .as("largest error of %s", contender.label())
+        .isLessThanOrEqualTo(exact.dtype().isIndex() ? 0 : tolerance);
   }
 
   /** Ten thousand draws from one row fall as its probabilities say. */
@@ -105,28 +151,5 @@ class WorkloadsTest {
     for (int i = 0; i < counts.length; i++) {
       assertThat(counts[i]).isBetween(expected.get(i) - 200, expected.get(i) + 200);
     }
-  }
-
-  @ParameterizedTest
-  @ValueSource(ints = {1, 2})
-  void merge(int threads) {
-    try (MergeWorkload workload = new MergeWorkload(5, 67, 41, threads)) {
-      Tensor exact = workload.reference();
-
-      assertClose(workload.foldmax(), exact, 1e-6);
-      assertClose(workload.naive(), exact, 1e-6);
-    }
-  }
-
-  private static void assertClose(Tensor actual, Tensor exact, double tolerance) {
-    double[] numbers = actual.toDoubleArray();
-    double[] expected = exact.toDoubleArray();
-    assertThat(numbers).hasSameSizeAs(expected);
-    double largest = 0;
-    for (int i = 0; i < numbers.length; i++) {
-      assertThat(expected[i]).isFinite();
-      largest = Math.max(largest, Math.abs(numbers[i] - expected[i]));
-    }
-    assertThat(largest).isLessThanOrEqualTo(tolerance);
   }
 }
