@@ -33,6 +33,13 @@ class AllocationTest {
 
   @ParameterizedTest
   @EnumSource
+  void prefill(Storage storage) {
+    AttentionCase shape = AttentionCase.square(2, 203, 64).variant(Variant.CAUSAL).stored(storage);
+    assertFallsSilent(shape.heads() * shape.queries(), shape);
+  }
+
+  @ParameterizedTest
+  @EnumSource
   void rows(RowVerb verb) {
     for (DType dtype : new DType[] {DType.F64, DType.F32, DType.F16, DType.BF16}) {
       assertFallsSilent(ROWS, new RowCase(ROWS, 1003, dtype, verb));

@@ -53,9 +53,9 @@ final class DoubleRows {
     return Math.max(lanes[0], larger(a, b).reduceLanes(VectorOperators.MAX));
   }
 
-  /** The lanes of x where they are larger; unlike {@code max} not slowed by the care for NaN. */
+  /** As in {@link FloatRows}. */
   private static DoubleVector larger(DoubleVector a, DoubleVector x) {
-    return a.blend(x, x.compare(VectorOperators.GT, a));
+    return x.blend(a, x.compare(VectorOperators.GT, a).not());
   }
 
   private static DoubleVector exp(DoubleVector x) {
@@ -110,7 +110,7 @@ final class DoubleRows {
       for (int i = begin; i <= end - V; i += V) {
         DoubleVector e = exp(DoubleVector.fromArray(Species.F64, x, from + i).sub(m));
         e.intoArray(y, to + i);
-        sum = sum.add(e);
+        sum = e.add(sum);
       }
       sum.intoArray(sums, at);
     }

@@ -59,9 +59,12 @@ final class FloatRows {
     return Math.max(lanes[0], larger(a, b).reduceLanes(VectorOperators.MAX));
   }
 
-  /** The lanes of x where they are larger; unlike {@code max} not slowed by the care for NaN. */
+  /**
+   * The lanes of x where they are larger; unlike {@code max} not slowed by the care for NaN. It is
+   * x's methods that are called: see {@link FloatStream} on vectors that a loop carries along.
+   */
   private static FloatVector larger(FloatVector a, FloatVector x) {
-    return a.blend(x, x.compare(VectorOperators.GT, a));
+    return x.blend(a, x.compare(VectorOperators.GT, a).not());
   }
 
   private static FloatVector exp(FloatVector x) {
@@ -117,7 +120,7 @@ final class FloatRows {
       for (int i = begin; i <= end - V; i += V) {
         FloatVector e = exp(FloatVector.fromArray(Species.F32, x, from + i).sub(m));
         e.intoArray(y, to + i);
-        sum = sum.add(e);
+        sum = e.add(sum);
       }
       sum.intoArray(sums, at);
     }
