@@ -64,10 +64,18 @@ abstract class FloatDecode extends TileEngine {
   abstract int lead(long begin);
 
   /**
-   * Dot products of all rows with {@code n} keys, {@code stride} apart from {@code k0}, into the
-   * scores from {@code first} of each row.
+   * Takes {@code n} keys, {@code stride} apart from {@code k0}, whose scores belong at {@code first
+   * + index} of each row.
+   *
+   * @param index the number of the first key in its chunk, a multiple of {@link #keyUnit}
    */
-  abstract void scoreKeys(float[] k, int k0, int stride, int first, int n);
+  abstract void takeKeys(float[] k, int k0, int stride, int first, int index, int n);
+
+  /** The scores of a chunk of {@code n} keys, all of which were taken, are due. */
+  abstract void scoreKeys(int first, int n);
+
+  /** Where in a chunk a run of keys may begin. */
+  abstract int keyUnit();
 
   /**
    * Adds up each row's weights of a tile, of which there are {@code n}, a multiple of V, and adds
@@ -75,10 +83,10 @@ abstract class FloatDecode extends TileEngine {
    */
   abstract void addWeights(float[] weights, int n, float[] sums);
 
-  /** Whether {@link #scoreKeys} reads several keys at a time, which no prefetcher can follow. */
+  /** Whether {@link #takeKeys} reads several keys at a time, which no prefetcher can follow. */
   abstract boolean readsKeysAcross();
 
-  /** How many keys {@link #scoreKeys} is given at most at a time. */
+  /** How many keys a chunk has at most. */
   abstract int keyChunk();
 
   @Override
@@ -185,46 +193,82 @@ abstract class FloatDecode extends TileEngine {
   }
 
   /**
-   * Dot products with the tile's keys: where they lie, if they do so in one piece of an array, else
-   * through scratch, as many at a time as stay in the first-level cache.
+   * Dot products with the tile's keys, as many at a time as stay in the first-level cache: where
+   * they lie, if that is in an array, be it in several runs, else through scratch.
    */
   private void score() {
-    long begin = tileBegin;
-    int n = keyCount;
-    int chunk = keyChunk();
     KeyValues kv = call().keyValues();
-    Elements elements = keyElements();
-    float[] array = elements.floats();
-    if (array != null
-        && kv.keyScales() == null
-        && keyDims == call().keyDim()
-        && kv.run(batch(), begin, begin + n) == n) {
-      int at = elements.position(offset(kv.keys(), begin));
-      int stride = (int) kv.keys().stride(2);
-      if (readsKeysAcross()) {
-        touched ^= FloatStream.touch(array, at, stride, keyDims, n);
-      }
-      for (int j = 0; j < n; j += chunk) {
-        scoreKeys(array, at + j * stride, stride, lead + j, Math.min(chunk, n - j));
-      }
-      return;
+    float[] array = keyElements().floats();
+    boolean inPlace = array != null && kv.keyScales() == null && keyDims == call().keyDim();
+    if (array != null && inPlace && readsKeysAcross()) {
+      touch(keyElements(), array, keyDims, 0, keyCount);
     }
-    for (int j = 0; j < n; j += chunk) {
-      int count = Math.min(chunk, n - j);
-      io.readRows(
-          kv,
-          elements,
-          kv.keyScales(),
-          batch(),
-          keyHead(),
-          begin + j,
-          count,
-          0,
-          call().keyDim(),
-          keys,
-          0,
-          keyDims);
-      scoreKeys(keys, 0, keyDims, lead + j, count);
+    int chunk = keyChunk();
+    for (int j = 0; j < keyCount; j += chunk) {
+      int count = Math.min(chunk, keyCount - j);
+      if (array != null && inPlace && takesRuns(j, count)) {
+        for (int i = 0; i < count; ) {
+          int run = run(j + i, count - i);
+          int at = position(keyElements(), j + i);
+          takeKeys(array, at, rowStride(keyElements()), lead + j, i, run);
+          i += run;
+        }
+      } else {
+        io.readRows(
+            kv,
+            keyElements(),
+            kv.keyScales(),
+            batch(),
+            keyHead(),
+            tileBegin + j,
+            count,
+            0,
+            call().keyDim(),
+            keys,
+            0,
+            keyDims);
+        takeKeys(keys, 0, keyDims, lead + j, 0, count);
+      }
+      scoreKeys(lead + j, count);
+    }
+  }
+
+  /** Whether every run of some keys of the tile begins where {@link #takeKeys} can take it. */
+  private boolean takesRuns(int first, int count) {
+    for (int i = 0; i < count; i += run(first + i, count - i)) {
+      if (i % keyUnit() != 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** How many of the next {@code most} keys of the tile lie in one run. */
+  private int run(int key, int most) {
+    long position = tileBegin + key;
+    return (int) call().keyValues().run(batch(), position, position + most);
+  }
+
+  /** Where in its array the row of a key of the tile begins. */
+  private int position(Elements elements, int key) {
+    KeyValues kv = call().keyValues();
+    Tensor tensor = elements.tensor();
+    return elements.position(
+        kv.block(batch(), tileBegin + key) * tensor.stride(0)
+            + keyHead() * tensor.stride(1)
+            + kv.row(batch(), tileBegin + key) * tensor.stride(2));
+  }
+
+  private static int rowStride(Elements elements) {
+    return (int) elements.tensor().stride(2);
+  }
+
+  private void touch(Elements elements, float[] array, int dims, int first, int count) {
+    for (int i = 0; i < count; ) {
+      int run = run(first + i, count - i);
+      int at = position(elements, first + i);
+      touched ^= FloatStream.touch(array, at, rowStride(elements), dims, run);
+      i += run;
     }
   }
 
@@ -233,52 +277,39 @@ abstract class FloatDecode extends TileEngine {
     return Math.clamp(CHUNK / dims, 1, tile);
   }
 
-  /** The offset, in elements, of a position's row. */
-  private long offset(Tensor tensor, long position) {
-    KeyValues kv = call().keyValues();
-    return kv.block(batch(), position) * tensor.stride(0)
-        + keyHead() * tensor.stride(1)
-        + kv.row(batch(), position) * tensor.stride(2);
-  }
-
   private void addValues() {
-    long begin = tileBegin;
-    int n = keyCount;
-    int chunk = chunk(valueDims);
     KeyValues kv = call().keyValues();
-    Elements elements = valueElements();
-    float[] array = elements.floats();
-    if (array != null
-        && kv.valueScales() == null
-        && valueDims == call().valueDim()
-        && kv.run(batch(), begin, begin + n) == n) {
-      int at = elements.position(offset(kv.values(), begin));
-      int stride = (int) kv.values().stride(2);
-      for (int j = 0; j < n; j += chunk) {
-        int count = Math.min(chunk, n - j);
+    float[] array = valueElements().floats();
+    boolean inPlace = array != null && kv.valueScales() == null && valueDims == call().valueDim();
+    int chunk = chunk(valueDims);
+    for (int j = 0; j < keyCount; j += chunk) {
+      int count = Math.min(chunk, keyCount - j);
+      if (array != null && inPlace) {
         if (rows() >= ROWS) {
-          touched ^= FloatStream.touch(array, at + j * stride, stride, valueDims, count);
+          touch(valueElements(), array, valueDims, j, count);
         }
-        addValues(array, at + j * stride, stride, lead + j, count);
+        for (int i = 0; i < count; ) {
+          int run = run(j + i, count - i);
+          int at = position(valueElements(), j + i);
+          addValues(array, at, rowStride(valueElements()), lead + j + i, run);
+          i += run;
+        }
+      } else {
+        io.readRows(
+            kv,
+            valueElements(),
+            kv.valueScales(),
+            batch(),
+            keyHead(),
+            tileBegin + j,
+            count,
+            0,
+            call().valueDim(),
+            values,
+            0,
+            valueDims);
+        addValues(values, 0, valueDims, lead + j, count);
       }
-      return;
-    }
-    for (int j = 0; j < n; j += chunk) {
-      int count = Math.min(chunk, n - j);
-      io.readRows(
-          kv,
-          elements,
-          kv.valueScales(),
-          batch(),
-          keyHead(),
-          begin + j,
-          count,
-          0,
-          call().valueDim(),
-          values,
-          0,
-          valueDims);
-      addValues(values, 0, valueDims, lead + j, count);
     }
   }
 

@@ -40,16 +40,26 @@ final class FloatDimLanes extends FloatDecode {
   }
 
   @Override
-  void scoreKeys(float[] k, int k0, int stride, int first, int n) {
+  int keyUnit() {
+    return 1;
+  }
+
+  @Override
+  void takeKeys(float[] k, int k0, int stride, int first, int index, int n) {
     int r = 0;
+    int to = first + index;
     for (; r + ROWS <= rows(); r += ROWS) {
       FloatStream.scoresOfFour(
-          q, r * keyDims, k, k0, stride, keyDims, scores, r * TILE + first, TILE, n);
+          q, r * keyDims, k, k0, stride, keyDims, scores, r * TILE + to, TILE, n);
     }
     for (; r < rows(); r++) {
-      FloatStream.scoresOfOne(q, r * keyDims, k, k0, stride, keyDims, scores, r * TILE + first, n);
+      FloatStream.scoresOfOne(q, r * keyDims, k, k0, stride, keyDims, scores, r * TILE + to, n);
     }
   }
+
+  /** They were computed as keys were taken. */
+  @Override
+  void scoreKeys(int first, int n) {}
 
   @Override
   void addWeights(float[] weights, int n, float[] sums) {

@@ -36,14 +36,24 @@ final class FloatKeyLanes extends FloatDecode {
   }
 
   @Override
-  void scoreKeys(float[] k, int k0, int stride, int first, int n) {
-    int packSize = keyDims * V;
+  int keyUnit() {
+    return V;
+  }
+
+  @Override
+  void takeKeys(float[] k, int k0, int stride, int first, int index, int n) {
     if (packs.length < keyChunk() * keyDims) {
       packs = new float[keyChunk() * keyDims];
     }
     for (int j = 0; j < n; j += V) {
-      FloatKeys.pack(k, k0 + j * stride, stride, Math.min(V, n - j), keyDims, packs, j * keyDims);
+      int to = (index + j) * keyDims;
+      FloatKeys.pack(k, k0 + j * stride, stride, Math.min(V, n - j), keyDims, packs, to);
     }
+  }
+
+  @Override
+  void scoreKeys(int first, int n) {
+    int packSize = keyDims * V;
     int dims = call().keyDim();
     int r = 0;
     for (; r + ROWS - 1 <= rows(); r += ROWS) { // for three rows too: one of four is not used
