@@ -197,7 +197,7 @@ public final class Attention {
   /** The largest threshold of {@link #lazyRescale}: 2^64 times 2^62 keys still fits float32. */
   public static final double MAX_TAU = 64;
 
-  /** Which family of kernels serves this; see {@link Phase}. */
+  /** What this is part of, which can matter to the last bits; see {@link Phase}. */
   public Attention phase(Phase newPhase) {
     Objects.requireNonNull(newPhase, "phase");
     Attention copy = new Attention(this);

@@ -5,6 +5,7 @@ import dev.foldmax.Backend;
 import dev.foldmax.DType;
 import dev.foldmax.KeyValues;
 import dev.foldmax.Mask;
+import dev.foldmax.Phase;
 import dev.foldmax.Tensor;
 import dev.foldmax.benchmarks.NaiveAttention.Extras;
 import java.lang.foreign.Arena;
@@ -151,7 +152,7 @@ final class AttentionInputs implements Inputs {
   private Extras extras() {
     int pairs = shape.queries() * shape.keys();
     return switch (shape.variant()) {
-      case FULL, CAUSAL, WINDOW -> new Extras(null, null, null, 0);
+      case FULL, PREFILLED, CAUSAL, WINDOW -> new Extras(null, null, null, 0);
       case BIAS -> new Extras(RandomArrays.floats(4, shape.heads() * pairs), null, null, 0);
       case BOOLEAN -> {
         SplittableRandom random = new SplittableRandom(5);
@@ -176,6 +177,7 @@ final class AttentionInputs implements Inputs {
     Attention definition =
         switch (shape.variant()) {
           case CAUSAL -> Attention.causal();
+          case PREFILLED -> Attention.standard().phase(Phase.PREFILL);
           case WINDOW -> Attention.standard().mask(Mask.window(AttentionCase.WINDOW - 1, 0));
           case FULL, BOOLEAN, BIAS, SOFT_CAP, ALIBI -> Attention.standard();
         };

@@ -107,6 +107,17 @@ final class Bars {
       AttentionCase shape = AttentionCase.decode(UNGROUPED, keys);
       both().forEach(t -> add("decode", 1.0, 1.1, shape, t, new Rival(ONNX_RUNTIME)));
     }
+    AttentionCase ungrouped = AttentionCase.decode(UNGROUPED, 8192);
+    both()
+        .forEach(
+            t ->
+                add(
+                    "decode with the bits of prefill over without, as it is",
+                    0,
+                    0,
+                    ungrouped.variant(Variant.PREFILLED),
+                    t,
+                    new Own(ungrouped, t, 1)));
     for (int keys : new int[] {8192, 65_536}) {
       AttentionCase shape = AttentionCase.decode(GROUPED, keys);
       add("grouped decode", 2.0, 3.0, shape, all, new Rival(ONNX_RUNTIME));

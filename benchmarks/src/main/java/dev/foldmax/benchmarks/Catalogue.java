@@ -94,6 +94,7 @@ final class Catalogue {
         }
       }
     }
+    cases.add(AttentionCase.decode(32, 8192).variant(Variant.PREFILLED));
     for (Storage storage : new Storage[] {F32, BF16, F16, I8}) {
       cases.add(AttentionCase.decode(8, 65_536).stored(storage));
     }

@@ -43,7 +43,7 @@ final class OnnxRuntime implements Engine {
               && switch (attention.variant()) {
                 case FULL -> true;
                 case CAUSAL -> attention.dim() == attention.valueDim();
-                case WINDOW, BOOLEAN, BIAS, SOFT_CAP, ALIBI -> false;
+                case PREFILLED, WINDOW, BOOLEAN, BIAS, SOFT_CAP, ALIBI -> false;
               };
       case RowCase rows -> rows.dtype() == F32 && rows.verb() != RowVerb.SAMPLE;
       case MergeCase merge -> false;

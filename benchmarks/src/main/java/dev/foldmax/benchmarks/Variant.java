@@ -4,6 +4,8 @@ package dev.foldmax.benchmarks;
 public enum Variant {
   /** Nothing. */
   FULL("full"),
+  /** Nothing, and decoding gives the bits of prefill also where it does not by default. */
+  PREFILLED("full, bits of prefill"),
   /** A causal mask, bottom-right. */
   CAUSAL("causal"),
   /** A causal window of {@link AttentionCase#WINDOW} keys. */

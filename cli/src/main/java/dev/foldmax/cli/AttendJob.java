@@ -169,7 +169,7 @@ record AttendJob(
     return has ? tensor.slice(axisFromEnd, begin, end) : tensor;
   }
 
-  /** Whether the kernels for a few queries serve this, whose limit is memory, not arithmetic. */
+  /** Whether there are a few queries only, for which the limit is memory, not arithmetic. */
   boolean isDecode() {
     return attention.phase().resolve(queries()) == Phase.DECODE;
   }

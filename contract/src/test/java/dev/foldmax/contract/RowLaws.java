@@ -187,6 +187,35 @@ interface RowLaws extends Subject {
                     }));
   }
 
+  /** Rows that begin at one height and go on at another, and rows of log-probabilities. */
+  @TestFactory
+  default Stream<DynamicTest> everyStep() {
+    List<DynamicTest> tests = new ArrayList<>();
+    for (double low : new double[] {-17, -33, -47, -80, -1e4}) {
+      for (int n : new int[] {32, 333, 5000, 70_000 / thrift()}) {
+        tests.add(
+            dynamicTest(
+                "from %s, rows of %d".formatted(low, n),
+                () -> {
+                  double[] numbers = numbers(n, 2 * n, 1, DType.F32);
+                  for (int i = 0; i < numbers.length; i++) {
+                    boolean isLow = i % n < 16 || i % n > n / 2;
+                    numbers[i] = (float) (numbers[i] / 4 + (isLow ? low : 1));
+                  }
+                  assertRows(numbers, 2, n, DType.F32, DType.F32, Memory.HEAP);
+                  for (int r = 0; r < 2; r++) {
+                    double lse = logSumExp(Arrays.copyOfRange(numbers, r * n, (r + 1) * n));
+                    for (int i = r * n; i < (r + 1) * n; i++) {
+                      numbers[i] = (float) (numbers[i] - lse);
+                    }
+                  }
+                  assertRows(numbers, 2, n, DType.F32, DType.F32, Memory.HEAP);
+                }));
+      }
+    }
+    return tests.stream();
+  }
+
   /** Within 1 ulp for the exponential: weights gathered over a large set, in ulp of each. */
   @Test
   default void accuracyOverASeededSet() {
@@ -314,6 +343,22 @@ interface RowLaws extends Subject {
       }
     }
     return tests.stream();
+  }
+
+  /** The same view as the output but that it cannot be written, with what the fast way gives up. */
+  @Test
+  default void inPlaceFromAReadOnlyView() {
+    for (DType type : MergeLaws.FLOATS) {
+      for (int special = 0; special < 3; special++) {
+        double[] numbers = numbers(special, 4 * 300, 3, type);
+        numbers[17] = -100;
+        numbers[299] = special == 0 ? 60 : special == 1 ? Double.NEGATIVE_INFINITY : Double.NaN;
+        Tensor x = tensor(numbers, type, Memory.HEAP, 4, 300);
+        double[] softmax = backend().softmax(x).toDoubleArray();
+        backend().softmax(Tensor.of(x.segment().asReadOnly(), type, 4, 300), x);
+        assertThat(x.toDoubleArray()).isEqualTo(softmax);
+      }
+    }
   }
 
   /** Bits of a row: alone, among others, contiguous or not, whatever the threads. */

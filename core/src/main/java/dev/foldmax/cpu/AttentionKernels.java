@@ -154,7 +154,7 @@ final class AttentionKernels {
       for (int b = 0; b < batch; b++) {
         families[b] = Family.of(call, b);
         TileEngine engine = engines[0].of(families[b]);
-        int maxRows = engine.maxRows(call);
+        int maxRows = engine.maxRows(call, b);
         long queries = call.sequence(b).queries();
         // Heads of a group share their keys while they are read: worth it for few queries.
         boolean shared = queries <= Phase.MAX_DECODE_QUERIES;
@@ -243,8 +243,9 @@ final class AttentionKernels {
             ? "it serves one query head to a key head; here " + call.group()
             : "it serves the phase DECODE, by default that of at most "
                 + Phase.MAX_DECODE_QUERIES
-                + " queries a sequence; here "
-                + call.sequence(0).queries());
+                + " queries a sequence; here the phase is PREFILL, with "
+                + call.sequence(0).queries()
+                + " queries");
   }
 
   synchronized KernelChoice explain(AttentionCall call) {
@@ -254,20 +255,20 @@ final class AttentionKernels {
     }
     Family chosen = Family.of(call, 0);
     long rows = call.sequence(0).queries() * call.group();
-    String sameBits = "it serves %s than %d rows to a key head, with the same bits; here %d";
+    String sameBits = "it serves at %s %d rows to a key head, with the same bits; here %d";
     String keys = "decode f32, lanes are keys";
     String prefill = "prefill f32, lanes are queries";
     switch (chosen) {
       case FLOAT_PREFILL -> {
         declined.add(
             new KernelChoice.Declined(
-                keys, sameBits.formatted("less", Family.MOST_KEY_ROWS + 1, rows)));
+                keys, sameBits.formatted("most", Family.MOST_KEY_ROWS, rows)));
         declined.add(declinedDims(call));
       }
       case FLOAT_KEYS -> {
         declined.add(
             new KernelChoice.Declined(
-                prefill, sameBits.formatted("more", Family.MOST_KEY_ROWS, rows)));
+                prefill, sameBits.formatted("least", Family.MOST_KEY_ROWS + 1, rows)));
         declined.add(declinedDims(call));
       }
       case FLOAT_DIMS ->

@@ -14,7 +14,7 @@ final class DoubleAttention extends TileEngine {
   private static final int TILE = 128;
 
   /**
-   * A quarter of the cell of {@link FloatPrefill}, as that of {@link FloatDecode}: splits at its
+   * A quarter of the cell of {@link FloatPrefill}, as that of {@link FloatDimLanes}: splits at its
    * cells are splits at these.
    */
   private static final int CELL = 12 * TILE;
@@ -61,7 +61,7 @@ final class DoubleAttention extends TileEngine {
   }
 
   @Override
-  int maxRows(AttentionCall call) {
+  int maxRows(AttentionCall call, int b) {
     return MAX_ROWS;
   }
 

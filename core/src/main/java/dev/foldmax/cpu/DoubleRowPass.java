@@ -72,7 +72,7 @@ final class DoubleRowPass extends RowPass {
   @Override
   void keep(Elements x, Elements out, long row) {
     double[] array = out.doubles();
-    if (array != null && !out.sharesArray(x)) {
+    if (array != null && !out.mayShare(x)) {
       kept = array;
       keptFrom = out.position(out.offset(row, 0));
     } else {

@@ -117,11 +117,16 @@ final class Elements {
     return tensor;
   }
 
-  /** Whether both lie in one array that can be used in place. */
+  /** Whether both may lie in one place; the array behind a read-only segment is not known. */
   @SuppressWarnings("ReferenceEquality") // the very array, not an equal one
-  boolean sharesArray(Elements other) {
-    return (floats != null && floats == other.floats)
-        || (doubles != null && doubles == other.doubles);
+  boolean mayShare(Elements other) {
+    if (dtype != other.dtype || segment.isNative() != other.segment.isNative()) {
+      return false;
+    }
+    if (floats != null && other.floats != null) {
+      return floats == other.floats;
+    }
+    return doubles == null || other.doubles == null || doubles == other.doubles;
   }
 
   /** The position of the element at an offset in whichever array there is. */

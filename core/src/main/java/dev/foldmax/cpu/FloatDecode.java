@@ -90,7 +90,7 @@ abstract class FloatDecode extends TileEngine {
   abstract int keyChunk();
 
   @Override
-  int maxRows(AttentionCall call) {
+  int maxRows(AttentionCall call, int b) {
     return MAX_ROWS;
   }
 

@@ -8,7 +8,7 @@ package dev.foldmax.cpu;
 final class FloatDimLanes extends FloatDecode {
   private static final int TILE = 128;
 
-  /** A quarter of the cell of {@link FloatPrefill}: splits at its cells are splits at these. */
+  /** As many keys as in a cell of {@link FloatPrefill}. */
   private static final int CELL = 12 * TILE;
 
   FloatDimLanes() {

@@ -17,10 +17,14 @@ final class FloatPrefill extends TileEngine {
   /** A multiple of the six keys of the micro-kernel; 192 was the best of 48, 96 and 192. */
   static final int TILE = 192;
 
-  static final int CELL = 32 * TILE;
+  /** Small, since threads cut the keys of a single query at cells. */
+  static final int CELL = 8 * TILE;
 
   /** Rows of a block at head dimensions up to 128. */
   private static final int MOST_ROWS = 256;
+
+  /** Room for the outputs at the levels of the fold, in elements: half a megabyte. */
+  private static final int LEVELS_ROOM = 1 << 17;
 
   /** Elements of rows that are read before they are packed: what the first-level cache keeps. */
   private static final int CHUNK = 2048;
@@ -101,11 +105,17 @@ final class FloatPrefill extends TileEngine {
     return "prefill f32, lanes are queries, panels of " + W;
   }
 
-  /** The more rows share a packed tile the better, as long as they fit the second-level cache. */
+  /**
+   * The more rows share a packed tile the better, as long as they fit the second-level cache, with
+   * their outputs at all levels of the fold.
+   */
   @Override
-  int maxRows(AttentionCall call) {
+  int maxRows(AttentionCall call, int b) {
     int dims = Math.max(128, Math.max(call.keyDim(), call.valueDim()));
-    return Math.max(W, MOST_ROWS * 128 / dims / W * W);
+    long cells = Math.ceilDiv(call.sequence(b).endKey(), (long) CELL);
+    int levels = Long.SIZE - Long.numberOfLeadingZeros(cells);
+    int rows = Math.min(MOST_ROWS * 128, LEVELS_ROOM / Math.max(1, levels)) / dims;
+    return Math.max(W, rows / W * W);
   }
 
   @Override

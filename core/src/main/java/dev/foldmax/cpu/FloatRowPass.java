@@ -73,7 +73,7 @@ final class FloatRowPass extends RowPass {
   @Override
   void keep(Elements x, Elements out, long row) {
     float[] array = out.floats();
-    if (array != null && !out.sharesArray(x)) {
+    if (array != null && !out.mayShare(x)) {
       kept = array;
       keptFrom = out.position(out.offset(row, 0));
     } else {

@@ -222,7 +222,7 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
       } else if (isNear) {
         sum = nearSum(shift);
       }
-      if (Double.isNaN(sum)) {
+      if (Double.isNaN(sum) || !RowState.isAccurate(shift, sum)) {
         double next = RowState.near(addCarefully());
         isNear = next != shift;
         isSearched = false;
@@ -273,7 +273,7 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
         shift = RowState.near(firstMax());
       }
       double part = Double.isFinite(shift) ? nearExponentials(shift) : Double.NaN;
-      if (Double.isNaN(part)) {
+      if (Double.isNaN(part) || !RowState.isAccurate(shift, part)) {
         return keepExponentials(x, rowNumber, n, RowState.shift(max(x, rowNumber, 0, n)));
       }
       sum += part;

@@ -1,12 +1,15 @@
 package dev.foldmax.cpu;
 
 /**
- * The state (m, l) of a row or of part of it: a number {@link #near} the largest element, and the
- * sum of exponentials relative to it. Kept in float64; NaN in the sum says that the row is NaN.
+ * The state (m, l) of a row or of part of it: a number not far from the largest element, as a rule
+ * the one {@link #near} the first ones, and the sum of exponentials relative to it. Kept in
+ * float64; NaN in the sum says that the row is NaN.
  */
 final class RowState {
   /** A power of 2 well below the range of {@link NearExponential}. */
   private static final double STEP = 32;
+
+  private static final double EXP_HALF_STEP = Math.exp(STEP / 2);
 
   private double max = Double.NEGATIVE_INFINITY;
   private double sum;
@@ -44,9 +47,22 @@ final class RowState {
     return Math.rint(x / STEP) * STEP;
   }
 
-  /** The multiple of 32 next below {@link #logSumExp}; 0 for a row of nothing. */
+  /**
+   * Whether all exponentials relative to {@link #near} are accurate that have this sum. Below 0 the
+   * difference is not exact for small numbers, which lie far above then.
+   */
+  static boolean isAccurate(double near, double ofExponentials) {
+    return near >= 0 || ofExponentials < EXP_HALF_STEP;
+  }
+
+  /** The float32 next below {@link #logSumExp}; 0 for a row of nothing. */
   double floor() {
-    return sum == 0 ? 0 : Math.floor(logSumExp() / STEP) * STEP;
+    if (sum == 0) {
+      return 0;
+    }
+    double lse = logSumExp();
+    float next = (float) lse;
+    return next > lse ? Math.nextDown(next) : next;
   }
 
   /** What to subtract before the exponential: m, or 0 if all elements are -inf. */

@@ -55,8 +55,8 @@ abstract class TileEngine {
   /** What the engine is called in {@link dev.foldmax.KernelChoice}. */
   abstract String describe();
 
-  /** The most rows that a block of this call may have. */
-  abstract int maxRows(AttentionCall attentionCall);
+  /** The most rows that a block of a sequence of this call may have. */
+  abstract int maxRows(AttentionCall attentionCall, int b);
 
   /** Packs the block's queries; buffers are made large enough. */
   abstract void packQueries();

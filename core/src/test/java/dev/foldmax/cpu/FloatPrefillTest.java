@@ -106,7 +106,7 @@ class FloatPrefillTest {
     FloatPrefill engine = new FloatPrefill(loops);
     KeyValues kv = call.keyValues();
     engine.setCall(call, Elements.of(kv.keys()), Elements.of(kv.values()));
-    int most = engine.maxRows(call);
+    int most = engine.maxRows(call, 0);
     for (int first = 0; first < QUERIES; first += most) {
       engine.start(0, 0, 1, first, Math.min(most, QUERIES - first));
       engine.foldKeys(Long.MIN_VALUE, Long.MAX_VALUE);
