@@ -57,7 +57,7 @@ class CpuContractTest extends BackendContract {
             default -> problem.causal().alibi(false, Alignment.BOTTOM_RIGHT);
           };
       if (n % 3 == 2) {
-        problem = problem.rescale(Rescale.values()[n % Rescale.values().length]);
+        problem = problem.rescale(List.of(Rescale.values()).get(n % Rescale.values().length));
       }
       if (problem.group() == 1) {
         problem = problem.phase(Phase.PREFILL);
@@ -65,8 +65,7 @@ class CpuContractTest extends BackendContract {
       Problem prompt = problem;
       tests.add(dynamicTest(prompt.toString(), () -> decodedAsPrefilled(prompt)));
     }
-    Problem cells =
-        Problem.seeded(99).heads(4, 1).lengths(20, 13_000 / thrift()).dims(8).causal();
+    Problem cells = Problem.seeded(99).heads(4, 1).lengths(20, 13_000 / thrift()).dims(8).causal();
     tests.add(dynamicTest(cells.toString(), () -> decodedAsPrefilled(cells)));
     return tests.stream();
   }
@@ -79,7 +78,7 @@ class CpuContractTest extends BackendContract {
       for (int tokens : new int[] {1, 2, 5}) {
         for (int i = 0; i + tokens <= queries; i += 1 + queries / 7) {
           Problem part = prompt.part(i, i + tokens, keys - queries + i + tokens);
-          Layout layout = Layout.values()[i % Layout.values().length];
+          Layout layout = List.of(Layout.values()).get(i % Layout.values().length);
           Outcome alone = run(several, Call.of(part, layout, Memory.HEAP));
           for (int h = 0; h < prompt.queryHeads(); h++) {
             assertThat(

@@ -124,9 +124,7 @@ interface RowInvariance extends Subject {
     for (int h = 0; h < problem.queryHeads(); h++) {
       if (problem.isFloat64() || problem.attention().phase() == Phase.PREFILL) {
         assertSame(
-            run(Call.plain(problem.head(h))),
-            together.rows(h * rows, (h + 1) * rows),
-            "head " + h);
+            run(Call.plain(problem.head(h))), together.rows(h * rows, (h + 1) * rows), "head " + h);
       }
     }
     int group = problem.group();

@@ -38,6 +38,9 @@ abstract class FloatDecode extends TileEngine {
   private int lead;
   private int keyCount;
 
+  private static final int PIECES = 4;
+  private final int[] pieces = new int[PIECES];
+
   /** What {@link FloatStream#touch} returned; not private, so that nothing finds it unread. */
   int touched;
 
@@ -201,7 +204,7 @@ abstract class FloatDecode extends TileEngine {
     float[] array = keyElements().floats();
     boolean inPlace = array != null && kv.keyScales() == null && keyDims == call().keyDim();
     if (array != null && inPlace && readsKeysAcross()) {
-      touch(keyElements(), array, keyDims, 0, keyCount);
+      touch(keyElements(), array, keyDims);
     }
     int chunk = keyChunk();
     for (int j = 0; j < keyCount; j += chunk) {
@@ -263,12 +266,22 @@ abstract class FloatDecode extends TileEngine {
     return (int) elements.tensor().stride(2);
   }
 
-  private void touch(Elements elements, float[] array, int dims, int first, int count) {
-    for (int i = 0; i < count; ) {
-      int run = run(first + i, count - i);
-      int at = position(elements, first + i);
-      touched ^= FloatStream.touch(array, at, rowStride(elements), dims, run);
-      i += run;
+  /** Brings the tile's rows into the second-level cache, four pieces at a time. */
+  private void touch(Elements elements, float[] array, int dims) {
+    int piece = Math.max(1, keyCount / PIECES);
+    int pending = 0;
+    int shortest = piece;
+    for (int key = 0; key < keyCount; ) {
+      int run = run(key, Math.min(piece, keyCount - key));
+      shortest = Math.min(shortest, run);
+      pieces[pending++] = position(elements, key);
+      key += run;
+      if (pending == PIECES || key == keyCount) {
+        Arrays.fill(pieces, pending, PIECES, pieces[pending - 1]);
+        touched ^= FloatStream.touch(array, pieces, rowStride(elements), dims, shortest);
+        pending = 0;
+        shortest = piece;
+      }
     }
   }
 
@@ -281,13 +294,13 @@ abstract class FloatDecode extends TileEngine {
     KeyValues kv = call().keyValues();
     float[] array = valueElements().floats();
     boolean inPlace = array != null && kv.valueScales() == null && valueDims == call().valueDim();
+    if (array != null && inPlace && rows() >= ROWS) {
+      touch(valueElements(), array, valueDims);
+    }
     int chunk = chunk(valueDims);
     for (int j = 0; j < keyCount; j += chunk) {
       int count = Math.min(chunk, keyCount - j);
       if (array != null && inPlace) {
-        if (rows() >= ROWS) {
-          touch(valueElements(), array, valueDims, j, count);
-        }
         for (int i = 0; i < count; ) {
           int run = run(j + i, count - i);
           int at = position(valueElements(), j + i);
