@@ -28,21 +28,15 @@ final class DoubleRows {
   static double max(double[] x, int from, int n, double[] lanes) {
     DoubleVector a = DoubleVector.broadcast(Species.F64, Double.NEGATIVE_INFINITY);
     DoubleVector b = a;
-    DoubleVector c = a;
-    DoubleVector d = a;
     int end = from + n;
     int i = from;
-    for (; i <= end - 4 * V; i += 4 * V) {
+    for (; i <= end - 2 * V; i += 2 * V) {
       a = larger(a, DoubleVector.fromArray(Species.F64, x, i));
       b = larger(b, DoubleVector.fromArray(Species.F64, x, i + V));
-      c = larger(c, DoubleVector.fromArray(Species.F64, x, i + 2 * V));
-      d = larger(d, DoubleVector.fromArray(Species.F64, x, i + 3 * V));
     }
     for (; i <= end - V; i += V) {
       a = larger(a, DoubleVector.fromArray(Species.F64, x, i));
     }
-    a = larger(a, c);
-    b = larger(b, d);
     a.intoArray(lanes, 0);
     b.intoArray(lanes, V);
     for (; i < end; i++) {
@@ -50,7 +44,13 @@ final class DoubleRows {
         lanes[0] = x[i];
       }
     }
-    return Math.max(lanes[0], larger(a, b).reduceLanes(VectorOperators.MAX));
+    double largest = lanes[0];
+    for (int lane = 1; lane < 2 * V; lane++) {
+      if (lanes[lane] > largest) {
+        largest = lanes[lane];
+      }
+    }
+    return largest;
   }
 
   /** As in {@link FloatRows}. */

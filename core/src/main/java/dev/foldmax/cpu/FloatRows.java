@@ -34,21 +34,15 @@ final class FloatRows {
   static float max(float[] x, int from, int n, float[] lanes) {
     FloatVector a = FloatVector.broadcast(Species.F32, Float.NEGATIVE_INFINITY);
     FloatVector b = a;
-    FloatVector c = a;
-    FloatVector d = a;
     int end = from + n;
     int i = from;
-    for (; i <= end - 4 * V; i += 4 * V) {
+    for (; i <= end - 2 * V; i += 2 * V) {
       a = larger(a, FloatVector.fromArray(Species.F32, x, i));
       b = larger(b, FloatVector.fromArray(Species.F32, x, i + V));
-      c = larger(c, FloatVector.fromArray(Species.F32, x, i + 2 * V));
-      d = larger(d, FloatVector.fromArray(Species.F32, x, i + 3 * V));
     }
     for (; i <= end - V; i += V) {
       a = larger(a, FloatVector.fromArray(Species.F32, x, i));
     }
-    a = larger(a, c);
-    b = larger(b, d);
     a.intoArray(lanes, 0);
     b.intoArray(lanes, V);
     for (; i < end; i++) {
@@ -56,7 +50,13 @@ final class FloatRows {
         lanes[0] = x[i];
       }
     }
-    return Math.max(lanes[0], larger(a, b).reduceLanes(VectorOperators.MAX));
+    float largest = lanes[0];
+    for (int lane = 1; lane < 2 * V; lane++) {
+      if (lanes[lane] > largest) {
+        largest = lanes[lane];
+      }
+    }
+    return largest;
   }
 
   /**
