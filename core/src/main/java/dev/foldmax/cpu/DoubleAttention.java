@@ -1,6 +1,5 @@
 package dev.foldmax.cpu;
 
-import dev.foldmax.KeyValues;
 import dev.foldmax.Rescale;
 import dev.foldmax.spi.AttentionCall;
 import java.util.Arrays;
@@ -148,33 +147,8 @@ final class DoubleAttention extends TileEngine {
   };
 
   private void loadTile() {
-    KeyValues kv = call().keyValues();
-    io.readRows(
-        kv,
-        keyElements(),
-        kv.keyScales(),
-        batch(),
-        keyHead(),
-        tileBegin,
-        keyCount,
-        0,
-        call().keyDim(),
-        keys,
-        0,
-        keyDims);
-    io.readRows(
-        kv,
-        valueElements(),
-        kv.valueScales(),
-        batch(),
-        keyHead(),
-        tileBegin,
-        keyCount,
-        0,
-        call().valueDim(),
-        values,
-        0,
-        valueDims);
+    io.readKeys(this, tileBegin, keyCount, keys, keyDims);
+    io.readValues(this, tileBegin, keyCount, values, valueDims);
   }
 
   private void weigh() {

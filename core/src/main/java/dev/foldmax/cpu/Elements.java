@@ -105,10 +105,6 @@ final class Elements {
     return doubles;
   }
 
-  short @Nullable [] shorts() {
-    return shorts;
-  }
-
   byte @Nullable [] bytes() {
     return bytes;
   }
@@ -173,7 +169,8 @@ final class Elements {
   }
 
   /**
-   * Reads a run of F32, F16 or BF16.
+   * Reads a run of F32, F16 or BF16. 16-bit elements in arrays are converted where they lie: with a
+   * copy in between, converting took most of the time of decoding over such keys and values.
    *
    * @param bits room for 16-bit elements on their way
    */
@@ -189,17 +186,25 @@ final class Elements {
         }
       }
       case F16, BF16 -> {
+        if (shorts != null) {
+          convert(shorts, position(offset), into, at, n);
+          return;
+        }
         for (int done = 0; done < n; done += bits.length) {
           int part = Math.min(bits.length, n - done);
           readBits(offset + done * stride, bits, part);
-          if (dtype == DType.BF16) {
-            HalfConversions.fromBf16(bits, into, at + done, part);
-          } else {
-            HalfConversions.fromF16(bits, into, at + done, part);
-          }
+          convert(bits, 0, into, at + done, part);
         }
       }
       default -> throw new IllegalStateException("read as float32: " + tensor);
+    }
+  }
+
+  private void convert(short[] bits, int from, float[] into, int at, int n) {
+    if (dtype == DType.BF16) {
+      HalfConversions.fromBf16(bits, from, into, at, n);
+    } else {
+      HalfConversions.fromF16(bits, from, into, at, n);
     }
   }
 

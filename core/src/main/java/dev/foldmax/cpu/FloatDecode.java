@@ -5,6 +5,7 @@ import dev.foldmax.Rescale;
 import dev.foldmax.Tensor;
 import dev.foldmax.spi.AttentionCall;
 import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Attention of few queries over many keys in float32, see {@link FloatStream}: the rows of all
@@ -200,16 +201,14 @@ abstract class FloatDecode extends TileEngine {
    * they lie, if that is in an array, be it in several runs, else through scratch.
    */
   private void score() {
-    KeyValues kv = call().keyValues();
-    float[] array = keyElements().floats();
-    boolean inPlace = array != null && kv.keyScales() == null && keyDims == call().keyDim();
-    if (array != null && inPlace && readsKeysAcross()) {
+    float[] array = inPlace(keyElements(), call().keyValues().keyScales(), keyDims);
+    if (array != null && readsKeysAcross()) {
       touch(keyElements(), array, keyDims);
     }
     int chunk = keyChunk();
     for (int j = 0; j < keyCount; j += chunk) {
       int count = Math.min(chunk, keyCount - j);
-      if (array != null && inPlace && takesRuns(j, count)) {
+      if (array != null && takesRuns(j, count)) {
         for (int i = 0; i < count; ) {
           int run = run(j + i, count - i);
           int at = position(keyElements(), j + i);
@@ -217,23 +216,17 @@ abstract class FloatDecode extends TileEngine {
           i += run;
         }
       } else {
-        io.readRows(
-            kv,
-            keyElements(),
-            kv.keyScales(),
-            batch(),
-            keyHead(),
-            tileBegin + j,
-            count,
-            0,
-            call().keyDim(),
-            keys,
-            0,
-            keyDims);
+        io.readKeys(this, tileBegin + j, count, keys, keyDims);
         takeKeys(keys, 0, keyDims, lead + j, 0, count);
       }
       scoreKeys(lead + j, count);
     }
+  }
+
+  /** The array whose rows kernels can read where they lie, or null if they need scratch. */
+  private static float @Nullable [] inPlace(
+      Elements rows, @Nullable Tensor scales, int paddedDims) {
+    return scales == null && paddedDims == rows.tensor().shape(3) ? rows.floats() : null;
   }
 
   /** Whether every run of some keys of the tile begins where {@link #takeKeys} can take it. */
@@ -291,16 +284,14 @@ abstract class FloatDecode extends TileEngine {
   }
 
   private void addValues() {
-    KeyValues kv = call().keyValues();
-    float[] array = valueElements().floats();
-    boolean inPlace = array != null && kv.valueScales() == null && valueDims == call().valueDim();
-    if (array != null && inPlace && rows() >= ROWS) {
+    float[] array = inPlace(valueElements(), call().keyValues().valueScales(), valueDims);
+    if (array != null && rows() >= ROWS) {
       touch(valueElements(), array, valueDims);
     }
     int chunk = chunk(valueDims);
     for (int j = 0; j < keyCount; j += chunk) {
       int count = Math.min(chunk, keyCount - j);
-      if (array != null && inPlace) {
+      if (array != null) {
         for (int i = 0; i < count; ) {
           int run = run(j + i, count - i);
           int at = position(valueElements(), j + i);
@@ -308,19 +299,7 @@ abstract class FloatDecode extends TileEngine {
           i += run;
         }
       } else {
-        io.readRows(
-            kv,
-            valueElements(),
-            kv.valueScales(),
-            batch(),
-            keyHead(),
-            tileBegin + j,
-            count,
-            0,
-            call().valueDim(),
-            values,
-            0,
-            valueDims);
+        io.readValues(this, tileBegin + j, count, values, valueDims);
         addValues(values, 0, valueDims, lead + j, count);
       }
     }

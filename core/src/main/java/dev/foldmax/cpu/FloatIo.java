@@ -49,9 +49,9 @@ final class FloatIo extends ScratchIo<float[]> {
           int chunk = Math.min(CHUNK, n - done);
           MemorySegment.copy(segment, JAVA_SHORT_UNALIGNED, (offset + done) << 1, shorts, 0, chunk);
           if (tensor.dtype() == DType.F16) {
-            HalfConversions.fromF16(shorts, to, at + done, chunk);
+            HalfConversions.fromF16(shorts, 0, to, at + done, chunk);
           } else {
-            HalfConversions.fromBf16(shorts, to, at + done, chunk);
+            HalfConversions.fromBf16(shorts, 0, to, at + done, chunk);
           }
         }
       }
@@ -70,24 +70,19 @@ final class FloatIo extends ScratchIo<float[]> {
     }
   }
 
-  /**
-   * Elements in arrays are converted where they lie: with a copy in between, converting took most
-   * of the time of decoding over 16-bit keys and values.
-   */
   @Override
   void readRun(Elements from, long offset, int n, double scale, float[] to, int at) {
-    short[] halves = from.shorts();
+    if (n == 0) {
+      return; // an empty tensor's offsets lie outside its segment
+    }
     byte[] integers = from.bytes();
     if (integers != null) {
       fromI8(integers, from.position(offset), n, (float) scale, to, at);
       return;
     }
-    if (halves == null) {
-      read(from.tensor(), offset, 1, n, to, at);
-    } else if (from.tensor().dtype() == DType.F16) {
-      HalfConversions.fromF16(halves, from.position(offset), to, at, n);
-    } else {
-      HalfConversions.fromBf16(halves, from.position(offset), to, at, n);
+    switch (from.tensor().dtype()) {
+      case F32, F16, BF16 -> from.read(offset, to, at, n, shorts);
+      default -> read(from.tensor(), offset, 1, n, to, at);
     }
     if (scale != 1) {
       multiply(to, at, n, scale);

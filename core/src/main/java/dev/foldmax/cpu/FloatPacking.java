@@ -80,18 +80,11 @@ final class FloatPacking {
    * @param to (columns, rows), rows {@code toStride} apart
    */
   static void transpose(
-      float[] from,
-      int f0,
-      int fromStride,
-      int rows,
-      int columns,
-      float[] to,
-      int t0,
-      int toStride) {
+      float[] from, int fromStride, int rows, int columns, float[] to, int toStride) {
     for (int c = 0; c < columns; c += SIDE) {
       for (int r = 0; r < rows; r += SIDE) {
-        int f = f0 + r * fromStride + c;
-        int t = t0 + c * toStride + r;
+        int f = r * fromStride + c;
+        int t = c * toStride + r;
         FloatVector a = FloatVector.fromArray(QUAD, from, f);
         FloatVector b = FloatVector.fromArray(QUAD, from, f + fromStride);
         FloatVector e = a.blend(b.rearrange(NEXT), ODD);

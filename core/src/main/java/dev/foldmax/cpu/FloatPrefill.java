@@ -1,11 +1,8 @@
 package dev.foldmax.cpu;
 
-import dev.foldmax.KeyValues;
 import dev.foldmax.Rescale;
-import dev.foldmax.Tensor;
 import dev.foldmax.spi.AttentionCall;
 import java.util.Arrays;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Attention of many queries in float32: lanes are queries, see {@link FloatPanel}. A block is up to
@@ -156,7 +153,7 @@ final class FloatPrefill extends TileEngine {
     if (plain) {
       PlainPanel.transpose(from, fromStride, fromRows, columns, to, toStride);
     } else {
-      FloatPacking.transpose(from, 0, fromStride, fromRows, columns, to, 0, toStride);
+      FloatPacking.transpose(from, fromStride, fromRows, columns, to, toStride);
     }
   }
 
@@ -233,11 +230,10 @@ final class FloatPrefill extends TileEngine {
   }
 
   private void loadTile(long begin, int n) {
-    KeyValues kv = call().keyValues();
     int chunk = Math.max(1, CHUNK / Math.max(1, keyDim));
     for (int j = 0; j < n && keyDim > 0; j += chunk) {
       int count = Math.min(chunk, n - j);
-      readRows(keyElements(), kv.keyScales(), begin + j, count, keyDim);
+      io.readKeys(this, begin + j, count, rows, keyDim);
       for (int plane = 0; plane * PLANE < keyDim; plane++) {
         int dims = Math.min(PLANE, keyDim - plane * PLANE);
         int to = plane * PLANE_SIZE + j * KEY_STRIDE;
@@ -251,7 +247,7 @@ final class FloatPrefill extends TileEngine {
     chunk = Math.max(1, CHUNK / Math.max(1, valueDim));
     for (int j = 0; j < n; j += chunk) {
       int count = Math.min(chunk, n - j);
-      readRows(valueElements(), kv.valueScales(), begin + j, count, valueDim);
+      io.readValues(this, begin + j, count, rows, valueDim);
       packValues(0, groups.sixes(), 6, count, j);
       packValues(groups.sixes(), groups.count(), 5, count, j);
     }
@@ -276,11 +272,6 @@ final class FloatPrefill extends TileEngine {
         values,
         to,
         GROUP_STRIDE);
-  }
-
-  private void readRows(Elements from, @Nullable Tensor scales, long begin, int n, int dims) {
-    KeyValues kv = call().keyValues();
-    io.readRows(kv, from, scales, batch(), keyHead(), begin, n, 0, dims, rows, 0, dims);
   }
 
   /** The five lines, for the keys {@code first} to {@code first + n} of the tile. */

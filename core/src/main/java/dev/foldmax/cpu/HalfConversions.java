@@ -21,10 +21,6 @@ final class HalfConversions {
 
   private HalfConversions() {}
 
-  static void fromF16(short[] bits, float[] into, int at, int n) {
-    fromF16(bits, 0, into, at, n);
-  }
-
   static void fromF16(short[] bits, int from, float[] into, int at, int n) {
     for (int i = 0; i < n; i++) {
       into[at + i] = Float.float16ToFloat(bits[from + i]);
@@ -35,10 +31,6 @@ final class HalfConversions {
     for (int i = 0; i < n; i++) {
       bits[i] = Float.floatToFloat16(from[at + i]);
     }
-  }
-
-  static void fromBf16(short[] bits, float[] into, int at, int n) {
-    fromBf16(bits, 0, into, at, n);
   }
 
   static void fromBf16(short[] bits, int from, float[] into, int at, int n) {

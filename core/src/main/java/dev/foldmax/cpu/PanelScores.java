@@ -9,7 +9,8 @@ import jdk.incubator.vector.VectorSpecies;
 /**
  * The scores of a panel, where lanes are queries: biases, ALiBi and boolean masks in vectors. A
  * tensor's rows run along the keys, across the lanes, so they are transposed first; one that is the
- * same for all queries is broadcast. A panel's rows are queries of one head.
+ * same for all queries is broadcast. Where a panel's rows are queries of several heads, ALiBi falls
+ * back to scalar code.
  */
 final class PanelScores extends FloatScores {
   private static final VectorSpecies<Float> F = Species.F32;
@@ -103,7 +104,7 @@ final class PanelScores extends FloatScores {
     for (int i = 0; i < queries(); i++) {
       readRow(tensor, i);
     }
-    FloatPacking.transpose(rows, 0, rowStride, W, keys(), lanes, 0, W);
+    FloatPacking.transpose(rows, rowStride, W, keys(), lanes, W);
   }
 
   /** As {@link FloatScores}: a bias of -inf hides a key, also one whose score is NaN. */

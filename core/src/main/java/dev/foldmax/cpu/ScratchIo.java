@@ -45,37 +45,44 @@ abstract class ScratchIo<A> {
   abstract void readRun(Elements from, long offset, int n, double scale, A to, int at);
 
   /**
-   * Reads rows of keys or values: {@code dims} dimensions from {@code firstDim} of the positions
-   * {@code begin} to {@code begin + n}, multiplied by their scales, to rows {@code stride} apart.
+   * Reads the keys at the positions {@code begin} to {@code begin + n}, multiplied by their scales,
+   * to rows {@code stride} apart.
    */
-  final void readRows(
-      KeyValues kv,
+  final void readKeys(TileEngine engine, long begin, int n, A to, int stride) {
+    Tensor scales = engine.call().keyValues().keyScales();
+    readRows(engine, engine.keyElements(), scales, begin, n, engine.call().keyDim(), to, stride);
+  }
+
+  /** As {@link #readKeys}, of the values. */
+  final void readValues(TileEngine engine, long begin, int n, A to, int stride) {
+    Tensor scales = engine.call().keyValues().valueScales();
+    readRows(
+        engine, engine.valueElements(), scales, begin, n, engine.call().valueDim(), to, stride);
+  }
+
+  private void readRows(
+      TileEngine engine,
       Elements elements,
       @Nullable Tensor scales,
-      int b,
-      int head,
       long begin,
       int n,
-      int firstDim,
       int dims,
       A to,
-      int at,
       int stride) {
+    KeyValues kv = engine.call().keyValues();
+    int b = engine.batch();
+    int head = engine.keyHead();
     Tensor tensor = elements.tensor();
     long rowStride = tensor.stride(2);
     boolean sideBySide = tensor.stride(3) == 1 || dims == 1;
     boolean whole = scales == null && sideBySide && stride == dims && rowStride == dims;
     long end = begin + n;
-    int done = at;
+    int done = 0;
     for (long position = begin; position < end; ) {
       int run = (int) kv.run(b, position, end);
       long block = kv.block(b, position);
       long row = kv.row(b, position);
-      long from =
-          block * tensor.stride(0)
-              + head * tensor.stride(1)
-              + row * rowStride
-              + firstDim * tensor.stride(3);
+      long from = block * tensor.stride(0) + head * tensor.stride(1) + row * rowStride;
       if (whole) {
         readRun(elements, from, run * dims, 1, to, done);
       } else {
