@@ -1,0 +1,648 @@
+// Decoding: few queries over many keys, F16 or BF16, on matrix units; sm_80 and later.
+//
+// The rows of a unit of work are the queries of all heads that share a key head (up to ROWS of them),
+// so that a key is read once for all of them. A warp takes 16 keys at a time and computes transposed:
+// S' = K Q' has keys on the long side of the matrix instruction and rows on the short one, and
+// O' = V' P' dimensions on the long side, so that 4 or 8 rows fill it. Each warp brings its own keys
+// into shared memory by asynchronous copies, row by row, some steps ahead, and waits for no other
+// warp; it does not matter to it in which layout the rows lie.
+//
+// The fold over keys is fixed, whatever the grid (docs/numerics.md, Row invariance). Keys are cut at
+// absolute positions into cells of CELL; within a cell, warp w folds keys 16 w to 16 w + 15 of each
+// tile of 64, and the warps are folded in order; cells fold in the binary tree over their absolute
+// numbers. A unit is an aligned chunk of 2^levels cells, folds its part of the tree and leaves one
+// state; `foldChunks` does the rest of the same tree and finishes the rows.
+//
+// decode       grid: any (units are taken in strides of it), THREADS, sharedBytes() of dynamic shared
+//              memory
+// foldChunks   grid: (queries of the longest, query heads, batch), FOLD_THREADS
+// Options: FOLDMAX_TYPE (1 F16, 2 BF16), FOLDMAX_KEY_DIM and FOLDMAX_VALUE_DIM (multiples of 16, up
+// to 256), FOLDMAX_ROWS (8 or 16; the bits are the same), FOLDMAX_SCORES, FOLDMAX_RESCALE.
+#include "elements.cuh"
+#include "matrix.cuh"
+#include "scores.cuh"
+#include "where.cuh"
+
+constexpr Type TYPE = Type(FOLDMAX_TYPE);
+constexpr int KEY_DIM = FOLDMAX_KEY_DIM;
+constexpr int VALUE_DIM = FOLDMAX_VALUE_DIM;
+constexpr int ROWS = FOLDMAX_ROWS;
+constexpr Scores SCORES = Scores(FOLDMAX_SCORES);
+constexpr Rescale DIALECT = Rescale(FOLDMAX_RESCALE);
+
+constexpr int WARPS = 4;
+constexpr int THREADS = WARPS * 32;
+constexpr int WARP_KEYS = 16;             // that a warp takes at a time
+constexpr int TILE = WARPS * WARP_KEYS;   // keys
+constexpr int CELL = 512;                 // keys
+constexpr int MOST_LEVELS = ROWS == 8 ? 2 : 0; // of the tree inside a unit; shared memory sets it
+constexpr int LEVEL_STATES = MOST_LEVELS > 0 ? MOST_LEVELS : 1;
+constexpr int STAGES = 3;                 // of a warp's keys and values in shared memory
+constexpr int PARTS = ROWS / 8;           // column blocks of the matrix instruction
+constexpr int MERGED = 4;                 // rows whose warps are folded at a time
+
+// Rows of keys and values in shared memory have a multiple of 128 bytes; their 16-byte pieces are
+// permuted within each 128 bytes by the key's number, so that 8 keys' pieces lie in different banks.
+constexpr int KEY_PITCH = (KEY_DIM + 63) / 64 * 128;     // bytes
+constexpr int VALUE_PITCH = (VALUE_DIM + 63) / 64 * 128; // bytes
+constexpr int STAGE = WARP_KEYS * (KEY_PITCH + VALUE_PITCH);
+constexpr int MERGED_PITCH = VALUE_DIM + 4; // floats
+
+struct DecodePlan {
+  float* outputs; // (units, ROWS, VALUE_DIM): O of the chunks' states
+  float2* sums;   // (units, ROWS): their m and l
+  int rowTiles;   // of ROWS rows, of the sequence with the most
+  int chunks;     // of the sequence with the most
+  int levels;     // a chunk is 2^levels cells; at most MOST_LEVELS
+  int units;      // (batch, key heads, rowTiles, chunks)
+};
+
+struct Shared {
+  union {
+    float merged[WARPS][MERGED][MERGED_PITCH];
+    unsigned char seen[WARPS][WARP_KEYS][ROWS]; // whether a row has a score above -inf for a key
+  };
+  float2 warpSums[WARPS][ROWS];
+  float levelOutputs[LEVEL_STATES][ROWS][VALUE_DIM];
+  float2 levelSums[LEVEL_STATES][ROWS];
+  unsigned poison[ROWS][(VALUE_DIM + 31) / 32]; // components that a non-finite value has reached
+};
+
+// What one unit computes: rows of one key head over the keys from begin to, exclusively, end.
+struct Unit {
+  int sequence;
+  int keyHead;
+  int firstRow;
+  int64 begin; // a multiple of TILE; the end may be before it
+  int64 end;
+};
+
+// Chunks of a sequence are counted from the one with the first key that any query sees.
+__device__ __forceinline__ int64 chunkKeys(const DecodePlan& plan) {
+  return (int64)CELL << plan.levels;
+}
+
+__device__ __forceinline__ int64 firstChunk(const DecodePlan& plan, const Sequence& s) {
+  return visibleTo(s, 0).begin / chunkKeys(plan);
+}
+
+__device__ __forceinline__ int groupOf(const AttentionArguments& a) {
+  return a.queryHeads / a.keyHeads;
+}
+
+__device__ __forceinline__ Unit unitOf(const AttentionArguments& a, const DecodePlan& plan,
+                                       int number) {
+  Unit u;
+  const int chunk = number % plan.chunks;
+  const int tile = number / plan.chunks;
+  u.firstRow = tile % plan.rowTiles * ROWS;
+  const int pair = tile / plan.rowTiles;
+  u.keyHead = pair % a.keyHeads;
+  u.sequence = pair / a.keyHeads;
+  const Sequence& s = a.sequences[u.sequence];
+  const int group = groupOf(a);
+  const int64 rows = s.queries * group;
+  if (u.firstRow >= rows) {
+    u.begin = u.end = 0;
+    return u;
+  }
+  const int64 lastRow = smaller(rows, u.firstRow + ROWS) - 1;
+  const int64 from = (firstChunk(plan, s) + chunk) * chunkKeys(plan);
+  const int64 seen = larger(from, visibleTo(s, u.firstRow / group).begin);
+  u.begin = seen - seen % TILE;
+  u.end = smaller(from + chunkKeys(plan), visibleTo(s, lastRow / group).end);
+  return u;
+}
+
+// The 16-byte piece of a row in shared memory.
+__device__ __forceinline__ unsigned pieceAt(unsigned rows, int pitch, int key, int piece) {
+  return rows + key * pitch + (((piece & ~7) | ((piece ^ key) & 7)) << 4);
+}
+
+// Starts copying 16 keys (or values) from `position` on into shared memory; lane l knows the first
+// element of key l % 16 in `element`. Columns past the head dimension and keys past the end are 0.
+template <int DIM>
+__device__ __forceinline__ void copyRows(const Matrix& m, int dim, int64 element, bool present,
+                                         unsigned target, int pitch) {
+  constexpr int PIECES = DIM / 8; // of a row
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < WARP_KEYS * PIECES / 32; i++) {
+    const int key = (i * 32 + lane) / PIECES;
+    const int piece = (i * 32 + lane) % PIECES;
+    const int64 row = __shfl_sync(~0u, element, key);
+    const bool there = __shfl_sync(~0u, (int)present, key);
+    const int bytes = there ? min(max(2 * (dim - 8 * piece), 0), 16) : 0;
+    const unsigned char* source = bytes > 0 ? m.data + 2 * (row + 8 * piece) : m.data;
+    copyAsync16(pieceAt(target, pitch, key, piece), source, bytes);
+  }
+}
+
+// Walks over the tiles of a block's units.
+struct Walk {
+  int number;
+  Unit unit;
+  int64 position;
+
+  __device__ __forceinline__ void start(const AttentionArguments& a, const DecodePlan& plan,
+                                        int first) {
+    number = first;
+    if (number < plan.units) {
+      unit = unitOf(a, plan, number);
+      position = unit.begin;
+    }
+  }
+
+  // Moves on over units that have no tile left; false at the end.
+  __device__ __forceinline__ bool settle(const AttentionArguments& a, const DecodePlan& plan) {
+    while (number < plan.units && position >= unit.end) {
+      start(a, plan, number + gridDim.x);
+    }
+    return number < plan.units;
+  }
+};
+
+// The states of a warp's share of a cell. Thread (g, t) of a warp, g = lane / 4 and t = lane % 4,
+// holds rows 8 p + 2 t and the next, dimensions 16 d + g and 16 d + g + 8.
+struct WarpState {
+  float m[PARTS][2];
+  float l[PARTS][2];                 // of this thread's keys alone
+  float o[PARTS][VALUE_DIM / 16][4];
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int p = 0; p < PARTS; p++) {
+      m[p][0] = m[p][1] = EMPTY;
+      l[p][0] = l[p][1] = 0.0f;
+#pragma unroll
+      for (int d = 0; d < VALUE_DIM / 16; d++) {
+        o[p][d][0] = o[p][d][1] = o[p][d][2] = o[p][d][3] = 0.0f;
+      }
+    }
+  }
+
+  __device__ __forceinline__ bool hasNonFinite() const {
+    bool found = false;
+#pragma unroll
+    for (int p = 0; p < PARTS; p++) {
+#pragma unroll
+      for (int d = 0; d < VALUE_DIM / 16; d++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+          found |= isNonFinite(o[p][d][i]);
+        }
+      }
+    }
+    return found;
+  }
+};
+
+// What a thread knows of its rows in a unit.
+struct ThreadRows {
+  unsigned q[PARTS][KEY_DIM / 16][2]; // of row 8 p + g, as the right operand
+  Row row[PARTS][2];                  // of rows 8 p + 2 t and the next
+  Interval visible[PARTS][2];
+  float slope[PARTS][2];
+  Interval visibleToAll; // keys that every row of the unit sees, boolean masks aside
+};
+
+__device__ __forceinline__ int queryOf(int row, int group) { return row / group; }
+
+__device__ __forceinline__ void setRows(const AttentionArguments& a, const Unit& u,
+                                        ThreadRows& mine) {
+  const Sequence& s = a.sequences[u.sequence];
+  const int group = groupOf(a);
+  const int rows = (int)smaller(s.queries * group, u.firstRow + ROWS);
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int p = 0; p < PARTS; p++) {
+    const int r = u.firstRow + 8 * p + lane / 4;
+    const int64 element = s.queryBlock * a.q.block + (u.keyHead * group + r % group) * a.q.head
+                          + (s.queryRow + queryOf(r, group)) * a.q.row;
+    const unsigned short* q = reinterpret_cast<const unsigned short*>(a.q.data) + element;
+#pragma unroll
+    for (int c = 0; c < KEY_DIM / 16; c++) {
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        const int d = 16 * c + 8 * half + 2 * (lane % 4);
+        const unsigned low = r < rows && d < a.keyDim ? q[d] : 0;
+        const unsigned high = r < rows && d + 1 < a.keyDim ? q[d + 1] : 0;
+        mine.q[p][c][half] = low | high << 16;
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      const int own = min(u.firstRow + 8 * p + 2 * (lane % 4) + e, rows - 1); // spare rows repeat
+      mine.row[p][e] = {u.sequence, u.keyHead * group + own % group, queryOf(own, group),
+                        s.firstKey};
+      mine.visible[p][e] = visibleTo(s, queryOf(own, group));
+      mine.slope[p][e] = slopeOf(a, u.sequence, mine.row[p][e].head);
+    }
+  }
+  mine.visibleToAll = {visibleTo(s, queryOf(rows - 1, group)).begin,
+                       visibleTo(s, queryOf(u.firstRow, group)).end};
+}
+
+// A value that is not finite and meets a weight of 0, of a row that does not see it, makes NaN. A cell
+// with a non-finite output is therefore folded once more, carefully: whatever is not finite among a
+// warp's 16 values becomes 0, which gives rows that do not see it the bits that they would have had,
+// and is noted for the rows that do; their components become NaN when the cell is closed.
+__device__ __noinline__ void sanitise(Shared& shared, unsigned char* values) {
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  for (int i = lane; i < WARP_KEYS * VALUE_DIM; i += 32) {
+    const int key = i / VALUE_DIM;
+    const int d = i % VALUE_DIM;
+    unsigned short* element =
+        reinterpret_cast<unsigned short*>(values + pieceAt(0, VALUE_PITCH, key, d / 8)) + d % 8;
+    if (isNonFinite16<TYPE>(*element)) {
+      *element = 0;
+      for (int r = 0; r < ROWS; r++) {
+        if (shared.seen[warp][key][r]) {
+          atomicOr(&shared.poison[r][d / 32], 1u << d % 32);
+        }
+      }
+    }
+  }
+}
+
+// The five lines, for a warp's 16 keys from `position` on.
+__device__ __forceinline__ void foldKeys(const AttentionArguments& a, Shared& shared,
+                                         const ThreadRows& mine, int64 position, float unit,
+                                         unsigned char* stage, bool careful, WarpState& state) {
+  const int lane = threadIdx.x % 32;
+  const int matrix = lane / 8;
+  const unsigned keys = sharedAddress(stage);
+  const unsigned values = keys + WARP_KEYS * KEY_PITCH;
+  float s[PARTS][2][4] = {}; // even and odd columns apart, for shorter chains
+#pragma unroll
+  for (int c = 0; c < KEY_DIM / 16; c++) {
+    unsigned k[4];
+    loadMatrices(k, pieceAt(keys, KEY_PITCH, matrix % 2 * 8 + lane % 8, 2 * c + matrix / 2));
+#pragma unroll
+    for (int p = 0; p < PARTS; p++) {
+      multiplyAdd<TYPE>(s[p][c % 2], k, mine.q[p][c]);
+    }
+  }
+  const bool whole = a.maskCount == 0 && position >= mine.visibleToAll.begin
+                     && position + WARP_KEYS <= mine.visibleToAll.end;
+  unsigned weights[PARTS][2]; // as the right operand
+  float c[PARTS][2];
+  bool corrects = false;
+#pragma unroll
+  for (int p = 0; p < PARTS; p++) {
+    float score[4]; // (key g, row 2t), (key g, row 2t + 1), the same of key g + 8
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      score[i] = s[p][0][i] + s[p][1][i];
+    }
+    if (SCORES == Scores::GENERAL || !whole) {
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const int64 key = position + lane / 4 + i / 2 * 8;
+        const Interval& visible = mine.visible[p][i % 2];
+        const Row& row = mine.row[p][i % 2];
+        const bool shown = key >= visible.begin && key < visible.end
+                           && shownByMasks(a, row, key);
+        if (SCORES == Scores::GENERAL && shown) {
+          score[i] = generalScore(a, a.sequences[row.sequence], row, mine.slope[p][i % 2],
+                                  score[i], key);
+        }
+        score[i] = shown ? score[i] : EMPTY;
+      }
+    }
+    if (careful) {
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        shared.seen[threadIdx.x / 32][lane / 4 + i / 2 * 8][8 * p + 2 * (lane % 4) + i % 2] =
+            score[i] != EMPTY;
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      float largest = fmaxf(score[e], score[2 + e]);
+#pragma unroll
+      for (int step = 4; step < 32; step *= 2) {
+        largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, step));
+      }
+      const float before = state.m[p][e];
+      const float now = nextMaximum<DIALECT>(before, maximumOf<SCORES>(largest, unit),
+                                             toleranceOf<SCORES>(a.tau));
+      c[p][e] = correctionOf<SCORES>(before, now);
+      score[e] = weight<SCORES>(score[e], shift(now), unit);
+      score[2 + e] = weight<SCORES>(score[2 + e], shift(now), unit);
+      state.l[p][e] = fmaf(state.l[p][e], c[p][e], score[e] + score[2 + e]);
+      state.m[p][e] = now;
+      corrects |= c[p][e] != 1.0f;
+    }
+    weights[p][0] = transposed(pack<TYPE>(score[0], score[1]));
+    weights[p][1] = transposed(pack<TYPE>(score[2], score[3]));
+  }
+  if (careful) {
+    __syncwarp();
+    sanitise(shared, stage + WARP_KEYS * KEY_PITCH);
+    __syncwarp();
+  }
+  if (__any_sync(~0u, corrects)) { // a product by 1 changes no bit
+#pragma unroll
+    for (int p = 0; p < PARTS; p++) {
+#pragma unroll
+      for (int d = 0; d < VALUE_DIM / 16; d++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+          state.o[p][d][i] *= c[p][i % 2];
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int d = 0; d < VALUE_DIM / 16; d++) {
+    unsigned v[4];
+    loadTransposedMatrices(
+        v, pieceAt(values, VALUE_PITCH, matrix / 2 * 8 + lane % 8, 2 * d + matrix % 2));
+#pragma unroll
+    for (int p = 0; p < PARTS; p++) {
+      multiplyAdd<TYPE>(state.o[p][d], v, weights[p]);
+    }
+  }
+}
+
+// (m, l, O) of one row, four dimensions of it.
+struct Piece {
+  float m;
+  float l;
+  float4 o;
+};
+
+// Both states scaled to the larger maximum and added; an empty one changes no bit of the other.
+__device__ __forceinline__ Piece merge(const Piece& x, const Piece& y) {
+  Piece z;
+  z.m = fmaxf(x.m, y.m);
+  const float cx = correctionOf<SCORES>(x.m, z.m);
+  const float cy = correctionOf<SCORES>(y.m, z.m);
+  z.l = x.l * cx + y.l * cy;
+  z.o.x = x.o.x * cx + y.o.x * cy;
+  z.o.y = x.o.y * cx + y.o.y * cy;
+  z.o.z = x.o.z * cx + y.o.z * cy;
+  z.o.w = x.o.w * cx + y.o.w * cy;
+  return z;
+}
+
+// Folds the warps' states of the cell that ends before `position`, then the tree as far as the unit
+// reaches: the cell's state carries into the levels like one into a binary counter. The unit's last
+// cell takes all levels with it and leaves the unit's state. `occupied` has a bit for each level.
+__device__ __forceinline__ void closeCell(const AttentionArguments& a, const DecodePlan& plan,
+                                          Shared& shared, WarpState& state, int unitNumber,
+                                          int64 cell, bool last, bool careful,
+                                          unsigned& occupied) {
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+#pragma unroll
+  for (int p = 0; p < PARTS; p++) {
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      float l = state.l[p][e];
+#pragma unroll
+      for (int step = 4; step < 32; step *= 2) {
+        l += __shfl_xor_sync(~0u, l, step);
+      }
+      if (lane < 4) {
+        shared.warpSums[warp][8 * p + 2 * lane + e] = make_float2(state.m[p][e], l);
+      }
+    }
+  }
+  int level = 0;
+  while (level < plan.levels && !last && (cell >> level & 1)) {
+    level++;
+  }
+#pragma unroll
+  for (int first = 0; first < ROWS; first += MERGED) {
+    const int p = first / 8;
+    if (lane % 4 / 2 == first % 8 / MERGED) {
+#pragma unroll
+      for (int d = 0; d < VALUE_DIM / 16; d++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+          shared.merged[warp][2 * (lane % 2) + i % 2][16 * d + lane / 4 + i / 2 * 8] =
+              state.o[p][d][i];
+        }
+      }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < MERGED * VALUE_DIM / 4; i += THREADS) {
+      const int r = first + i / (VALUE_DIM / 4);
+      const int d = i % (VALUE_DIM / 4) * 4;
+      Piece piece = {EMPTY, 0.0f, {}};
+#pragma unroll
+      for (int w = 0; w < WARPS; w++) {
+        const float2 sums = shared.warpSums[w][r];
+        piece = merge(
+            piece, {sums.x, sums.y,
+                    *reinterpret_cast<const float4*>(&shared.merged[w][r - first][d])});
+      }
+      if (careful) {
+        const unsigned poison = shared.poison[r][d / 32] >> d % 32;
+        const float nan = __int_as_float(0x7fffffff);
+        piece.o.x = poison & 1 ? nan : piece.o.x;
+        piece.o.y = poison & 2 ? nan : piece.o.y;
+        piece.o.z = poison & 4 ? nan : piece.o.z;
+        piece.o.w = poison & 8 ? nan : piece.o.w;
+      }
+      if (MOST_LEVELS > 0) {
+        for (int n = 0; n < (last ? plan.levels : level); n++) {
+          if (occupied >> n & 1) {
+            const float2 sums = shared.levelSums[n][r];
+            piece = merge({sums.x, sums.y,
+                           *reinterpret_cast<const float4*>(&shared.levelOutputs[n][r][d])},
+                          piece);
+          }
+        }
+      }
+      if (last) {
+        const int64 row = (int64)unitNumber * ROWS + r;
+        *reinterpret_cast<float4*>(plan.outputs + row * VALUE_DIM + d) = piece.o;
+        if (d == 0) {
+          plan.sums[row] = make_float2(piece.m, piece.l);
+        }
+      } else if (MOST_LEVELS > 0) {
+        *reinterpret_cast<float4*>(&shared.levelOutputs[level][r][d]) = piece.o;
+        if (d == 0) {
+          shared.levelSums[level][r] = make_float2(piece.m, piece.l);
+        }
+      }
+    }
+    __syncthreads();
+  }
+  occupied = last ? 0 : (occupied & ~((1u << level) - 1)) | 1u << level;
+}
+
+// Copies of a warp's tiles run STAGES - 1 steps ahead of the fold.
+struct Pipeline {
+  unsigned char* stages; // of this warp
+  Walk ahead;
+  int next; // stage to fill
+
+  __device__ __forceinline__ void copyNext(const AttentionArguments& a, const DecodePlan& plan) {
+    if (ahead.settle(a, plan)) {
+      const Sequence& s = a.sequences[ahead.unit.sequence];
+      const int64 key =
+          ahead.position + threadIdx.x / 32 * WARP_KEYS + threadIdx.x % WARP_KEYS;
+      const bool present = key >= s.firstKey && key < s.endKey;
+      const Place place = present ? placeOf(a, s, ahead.unit.sequence, key) : Place{0, 0};
+      const unsigned target = sharedAddress(stages + next * STAGE);
+      copyRows<KEY_DIM>(a.k, a.keyDim, elementOf(a.k, place, ahead.unit.keyHead), present, target,
+                        KEY_PITCH);
+      copyRows<VALUE_DIM>(a.v, a.valueDim, elementOf(a.v, place, ahead.unit.keyHead), present,
+                          target + WARP_KEYS * KEY_PITCH, VALUE_PITCH);
+      ahead.position += TILE;
+    }
+    commitCopies();
+    next = next + 1 == STAGES ? 0 : next + 1;
+  }
+
+  // From the walk's place on, once nothing is under way.
+  __device__ __forceinline__ void refill(const AttentionArguments& a, const DecodePlan& plan,
+                                         const Walk& from) {
+    ahead = from;
+    next = 0;
+    for (int i = 0; i < STAGES - 1; i++) {
+      copyNext(a, plan);
+    }
+  }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256 ? 2 : 1)
+    decode(const __grid_constant__ AttentionArguments a,
+           const __grid_constant__ DecodePlan plan) {
+  extern __shared__ __align__(128) unsigned char stages[]; // (WARPS, STAGES, STAGE)
+  __shared__ Shared shared;
+  const int warp = threadIdx.x / 32;
+  const float unit = a.scale * LOG2_E;
+  Walk walk;
+  walk.start(a, plan, blockIdx.x);
+  Pipeline pipeline;
+  pipeline.stages = stages + warp * STAGES * STAGE;
+  pipeline.refill(a, plan, walk);
+  ThreadRows mine;
+  WarpState state;
+  unsigned occupied = 0;
+  int rowsOf = -1; // the unit that `mine` belongs to
+  int stage = 0;
+  int64 cellBegin = 0;
+  bool careful = false; // see sanitise
+  while (walk.settle(a, plan)) {
+    if (rowsOf != walk.number) {
+      rowsOf = walk.number;
+      setRows(a, walk.unit, mine);
+      cellBegin = walk.position;
+      state.clear();
+    }
+    waitForCopies<STAGES - 2>();
+    __syncwarp();
+    pipeline.copyNext(a, plan);
+    foldKeys(a, shared, mine, walk.position + warp * WARP_KEYS, unit,
+             pipeline.stages + stage * STAGE, careful, state);
+    __syncwarp();
+    stage = stage + 1 == STAGES ? 0 : stage + 1;
+    walk.position += TILE;
+    const bool last = walk.position >= walk.unit.end;
+    if (!last && walk.position % CELL != 0) {
+      continue;
+    }
+    if (!careful && __syncthreads_or(state.hasNonFinite())) {
+      careful = true;
+      walk.position = cellBegin;
+      waitForCopies<0>();
+      pipeline.refill(a, plan, walk);
+      stage = 0;
+      for (int i = threadIdx.x; i < ROWS * ((VALUE_DIM + 31) / 32); i += THREADS) {
+        shared.poison[0][i] = 0;
+      }
+      __syncthreads();
+    } else {
+      const int64 cell = (walk.position - 1) / CELL;
+      closeCell(a, plan, shared, state, walk.number, cell, last, careful, occupied);
+      careful = false;
+      cellBegin = walk.position;
+    }
+    state.clear();
+  }
+}
+
+// Folds the states of a row's chunks in the rest of the tree and finishes the row.
+constexpr int FOLD_THREADS = 128;
+constexpr int FOLD_LEVELS = 40; // 2^40 chunks
+constexpr int FOLD_AHEAD = 8;   // states loaded before the first of them is folded
+
+extern "C" __global__ void __launch_bounds__(FOLD_THREADS)
+    foldChunks(const __grid_constant__ AttentionArguments a,
+               const __grid_constant__ DecodePlan plan) {
+  const int64 query = blockIdx.x;
+  const int head = blockIdx.y;
+  const int sequence = blockIdx.z;
+  const Sequence& s = a.sequences[sequence];
+  if (query >= s.queries) {
+    return;
+  }
+  const int group = groupOf(a);
+  const int64 row = query * group + head % group;
+  const Interval seen = visibleTo(s, row / ROWS * ROWS / group); // by the tile's first row
+  const int64 lastRow = smaller(s.queries * group, (row / ROWS + 1) * ROWS) - 1;
+  const int64 end = visibleTo(s, lastRow / group).end;
+  const int64 first = firstChunk(plan, s);
+  const int64 from = seen.begin / chunkKeys(plan);             // chunks before have no state
+  const int64 to = end <= seen.begin ? from : (end - 1) / chunkKeys(plan) + 1;
+  const int64 tile = ((int64)sequence * a.keyHeads + head / group) * plan.rowTiles + row / ROWS;
+  const int64 unit = tile * plan.chunks - first; // of chunk 0
+  const float sink = a.sink.data != nullptr ? sinkOf(a, head) : 0.0f;
+  const int64 out = s.queryBlock * a.out.block + head * a.out.head
+                    + (s.queryRow + query) * a.out.row;
+  for (int d = threadIdx.x; d < max(a.valueDim, 1); d += FOLD_THREADS) {
+    float m[FOLD_LEVELS];
+    float l[FOLD_LEVELS];
+    float o[FOLD_LEVELS];
+    unsigned long long occupied = 0;
+    for (int64 chunk = from; chunk < to; chunk += FOLD_AHEAD) {
+      float2 sums[FOLD_AHEAD];
+      float outputs[FOLD_AHEAD];
+#pragma unroll
+      for (int i = 0; i < FOLD_AHEAD; i++) {
+        const int64 state = (unit + smaller(chunk + i, to - 1)) * ROWS + row % ROWS;
+        sums[i] = __ldg(plan.sums + state);
+        outputs[i] = __ldg(plan.outputs + state * VALUE_DIM + min(d, VALUE_DIM - 1));
+      }
+#pragma unroll
+      for (int i = 0; i < FOLD_AHEAD; i++) {
+        if (chunk + i < to) {
+          Piece piece = {sums[i].x, sums[i].y, {outputs[i], 0.0f, 0.0f, 0.0f}};
+          int level = 0;
+          for (; chunk + i >> level & 1; level++) {
+            if (occupied >> level & 1) {
+              piece = merge({m[level], l[level], {o[level], 0.0f, 0.0f, 0.0f}}, piece);
+            }
+          }
+          m[level] = piece.m;
+          l[level] = piece.l;
+          o[level] = piece.o.x;
+          occupied = occupied >> level << level | 1ull << level;
+        }
+      }
+    }
+    Piece whole = {EMPTY, 0.0f, {}};
+    for (int level = 0; occupied >> level != 0; level++) {
+      if (occupied >> level & 1) {
+        whole = merge({m[level], l[level], {o[level], 0.0f, 0.0f, 0.0f}}, whole);
+      }
+    }
+    const Finish f =
+        finish(naturalOf<SCORES>(whole.m), whole.l, a.sink.data != nullptr, sink);
+    if (d < a.valueDim) {
+      store(a.out.data, a.out.type, out + d, whole.o.x * f.factor);
+    }
+    if (d == 0 && a.lse.data != nullptr) {
+      store(const_cast<unsigned char*>(a.lse.data), a.lse.type,
+            s.queryBlock * a.lse.sequence + head * a.lse.head + (s.queryRow + query) * a.lse.query,
+            f.logSumExp);
+    }
+  }
+}
