@@ -7,15 +7,11 @@
 // into shared memory by asynchronous copies, row by row, some steps ahead, and waits for no other
 // warp; it does not matter to it in which layout the rows lie.
 //
-// The fold over keys is fixed, whatever the grid (docs/numerics.md, Row invariance). Keys are cut at
-// absolute positions into cells of CELL; within a cell, warp w folds keys 16 w to 16 w + 15 of each
-// tile of 64, and the warps are folded in order; cells fold in the binary tree over their absolute
-// numbers. A unit is an aligned chunk of 2^levels cells, folds its part of the tree and leaves one
-// state; `foldChunks` does the rest of the same tree and finishes the rows.
+// Within a cell (split.cuh), warp w folds keys 16 w to 16 w + 15 of each tile of 64, and the warps are
+// folded in order.
 //
-// decode       grid: any (units are taken in strides of it), THREADS, sharedBytes() of dynamic shared
-//              memory
-// foldChunks   grid: (queries of the longest, query heads, batch), FOLD_THREADS
+// decode       grid: any (units are taken in strides of it), THREADS, WARPS * STAGES * STAGE bytes of
+//              dynamic shared memory; then foldChunks of split.cuh
 // Options: FOLDMAX_TYPE (1 F16, 2 BF16), FOLDMAX_KEY_DIM and FOLDMAX_VALUE_DIM (multiples of 16, up
 // to 256), FOLDMAX_ROWS (8 or 16; the bits are the same), FOLDMAX_SCORES, FOLDMAX_RESCALE.
 #include "elements.cuh"
@@ -31,12 +27,9 @@ constexpr Scores SCORES = Scores(FOLDMAX_SCORES);
 constexpr Rescale DIALECT = Rescale(FOLDMAX_RESCALE);
 
 constexpr int WARPS = 4;
-constexpr int THREADS = WARPS * 32;
 constexpr int WARP_KEYS = 16;             // that a warp takes at a time
 constexpr int TILE = WARPS * WARP_KEYS;   // keys
-constexpr int CELL = 512;                 // keys
 constexpr int MOST_LEVELS = ROWS == 8 ? 2 : 0; // of the tree inside a unit; shared memory sets it
-constexpr int LEVEL_STATES = MOST_LEVELS > 0 ? MOST_LEVELS : 1;
 constexpr int STAGES = 3;                 // of a warp's keys and values in shared memory
 constexpr int PARTS = ROWS / 8;           // column blocks of the matrix instruction
 constexpr int MERGED = 4;                 // rows whose warps are folded at a time
@@ -46,73 +39,11 @@ constexpr int MERGED = 4;                 // rows whose warps are folded at a ti
 constexpr int KEY_PITCH = (KEY_DIM + 63) / 64 * 128;     // bytes
 constexpr int VALUE_PITCH = (VALUE_DIM + 63) / 64 * 128; // bytes
 constexpr int STAGE = WARP_KEYS * (KEY_PITCH + VALUE_PITCH);
-constexpr int MERGED_PITCH = VALUE_DIM + 4; // floats
 
-struct DecodePlan {
-  float* outputs; // (units, ROWS, VALUE_DIM): O of the chunks' states
-  float2* sums;   // (units, ROWS): their m and l
-  int rowTiles;   // of ROWS rows, of the sequence with the most
-  int chunks;     // of the sequence with the most
-  int levels;     // a chunk is 2^levels cells; at most MOST_LEVELS
-  int units;      // (batch, key heads, rowTiles, chunks)
-};
+#include "split.cuh"
 
-struct Shared {
-  union {
-    float merged[WARPS][MERGED][MERGED_PITCH];
-    unsigned char seen[WARPS][WARP_KEYS][ROWS]; // whether a row has a score above -inf for a key
-  };
-  float2 warpSums[WARPS][ROWS];
-  float levelOutputs[LEVEL_STATES][ROWS][VALUE_DIM];
-  float2 levelSums[LEVEL_STATES][ROWS];
-  unsigned poison[ROWS][(VALUE_DIM + 31) / 32]; // components that a non-finite value has reached
-};
-
-// What one unit computes: rows of one key head over the keys from begin to, exclusively, end.
-struct Unit {
-  int sequence;
-  int keyHead;
-  int firstRow;
-  int64 begin; // a multiple of TILE; the end may be before it
-  int64 end;
-};
-
-// Chunks of a sequence are counted from the one with the first key that any query sees.
-__device__ __forceinline__ int64 chunkKeys(const DecodePlan& plan) {
-  return (int64)CELL << plan.levels;
-}
-
-__device__ __forceinline__ int64 firstChunk(const DecodePlan& plan, const Sequence& s) {
-  return visibleTo(s, 0).begin / chunkKeys(plan);
-}
-
-__device__ __forceinline__ int groupOf(const AttentionArguments& a) {
-  return a.queryHeads / a.keyHeads;
-}
-
-__device__ __forceinline__ Unit unitOf(const AttentionArguments& a, const DecodePlan& plan,
-                                       int number) {
-  Unit u;
-  const int chunk = number % plan.chunks;
-  const int tile = number / plan.chunks;
-  u.firstRow = tile % plan.rowTiles * ROWS;
-  const int pair = tile / plan.rowTiles;
-  u.keyHead = pair % a.keyHeads;
-  u.sequence = pair / a.keyHeads;
-  const Sequence& s = a.sequences[u.sequence];
-  const int group = groupOf(a);
-  const int64 rows = s.queries * group;
-  if (u.firstRow >= rows) {
-    u.begin = u.end = 0;
-    return u;
-  }
-  const int64 lastRow = smaller(rows, u.firstRow + ROWS) - 1;
-  const int64 from = (firstChunk(plan, s) + chunk) * chunkKeys(plan);
-  const int64 seen = larger(from, visibleTo(s, u.firstRow / group).begin);
-  u.begin = seen - seen % TILE;
-  u.end = smaller(from + chunkKeys(plan), visibleTo(s, lastRow / group).end);
-  return u;
-}
+// Whether a row has a score above -inf for a key.
+typedef unsigned char Seen[WARPS][WARP_KEYS][ROWS];
 
 // The 16-byte piece of a row in shared memory.
 __device__ __forceinline__ unsigned pieceAt(unsigned rows, int pitch, int key, int piece) {
@@ -137,30 +68,6 @@ __device__ __forceinline__ void copyRows(const Matrix& m, int dim, int64 element
     copyAsync16(pieceAt(target, pitch, key, piece), source, bytes);
   }
 }
-
-// Walks over the tiles of a block's units.
-struct Walk {
-  int number;
-  Unit unit;
-  int64 position;
-
-  __device__ __forceinline__ void start(const AttentionArguments& a, const DecodePlan& plan,
-                                        int first) {
-    number = first;
-    if (number < plan.units) {
-      unit = unitOf(a, plan, number);
-      position = unit.begin;
-    }
-  }
-
-  // Moves on over units that have no tile left; false at the end.
-  __device__ __forceinline__ bool settle(const AttentionArguments& a, const DecodePlan& plan) {
-    while (number < plan.units && position >= unit.end) {
-      start(a, plan, number + gridDim.x);
-    }
-    return number < plan.units;
-  }
-};
 
 // The states of a warp's share of a cell. Thread (g, t) of a warp, g = lane / 4 and t = lane % 4,
 // holds rows 8 p + 2 t and the next, dimensions 16 d + g and 16 d + g + 8.
@@ -206,8 +113,6 @@ struct ThreadRows {
   Interval visibleToAll; // keys that every row of the unit sees, boolean masks aside
 };
 
-__device__ __forceinline__ int queryOf(int row, int group) { return row / group; }
-
 __device__ __forceinline__ void setRows(const AttentionArguments& a, const Unit& u,
                                         ThreadRows& mine) {
   const Sequence& s = a.sequences[u.sequence];
@@ -247,7 +152,8 @@ __device__ __forceinline__ void setRows(const AttentionArguments& a, const Unit&
 // with a non-finite output is therefore folded once more, carefully: whatever is not finite among a
 // warp's 16 values becomes 0, which gives rows that do not see it the bits that they would have had,
 // and is noted for the rows that do; their components become NaN when the cell is closed.
-__device__ __noinline__ void sanitise(Shared& shared, unsigned char* values) {
+__device__ __noinline__ void sanitise(CellStates& states, const Seen& seen,
+                                      unsigned char* values) {
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
   for (int i = lane; i < WARP_KEYS * VALUE_DIM; i += 32) {
@@ -258,8 +164,8 @@ __device__ __noinline__ void sanitise(Shared& shared, unsigned char* values) {
     if (isNonFinite16<TYPE>(*element)) {
       *element = 0;
       for (int r = 0; r < ROWS; r++) {
-        if (shared.seen[warp][key][r]) {
-          atomicOr(&shared.poison[r][d / 32], 1u << d % 32);
+        if (seen[warp][key][r]) {
+          atomicOr(&states.poison[r][d / 32], 1u << d % 32);
         }
       }
     }
@@ -267,7 +173,7 @@ __device__ __noinline__ void sanitise(Shared& shared, unsigned char* values) {
 }
 
 // The five lines, for a warp's 16 keys from `position` on.
-__device__ __forceinline__ void foldKeys(const AttentionArguments& a, Shared& shared,
+__device__ __forceinline__ void foldKeys(const AttentionArguments& a, CellStates& states, Seen& seen,
                                          const ThreadRows& mine, int64 position, float unit,
                                          unsigned char* stage, bool careful, WarpState& state) {
   const int lane = threadIdx.x % 32;
@@ -314,7 +220,7 @@ __device__ __forceinline__ void foldKeys(const AttentionArguments& a, Shared& sh
     if (careful) {
 #pragma unroll
       for (int i = 0; i < 4; i++) {
-        shared.seen[threadIdx.x / 32][lane / 4 + i / 2 * 8][8 * p + 2 * (lane % 4) + i % 2] =
+        seen[threadIdx.x / 32][lane / 4 + i / 2 * 8][8 * p + 2 * (lane % 4) + i % 2] =
             score[i] != EMPTY;
       }
     }
@@ -340,7 +246,7 @@ __device__ __forceinline__ void foldKeys(const AttentionArguments& a, Shared& sh
   }
   if (careful) {
     __syncwarp();
-    sanitise(shared, stage + WARP_KEYS * KEY_PITCH);
+    sanitise(states, seen, stage + WARP_KEYS * KEY_PITCH);
     __syncwarp();
   }
   if (__any_sync(~0u, corrects)) { // a product by 1 changes no bit
@@ -367,34 +273,9 @@ __device__ __forceinline__ void foldKeys(const AttentionArguments& a, Shared& sh
   }
 }
 
-// (m, l, O) of one row, four dimensions of it.
-struct Piece {
-  float m;
-  float l;
-  float4 o;
-};
-
-// Both states scaled to the larger maximum and added; an empty one changes no bit of the other.
-__device__ __forceinline__ Piece merge(const Piece& x, const Piece& y) {
-  Piece z;
-  z.m = fmaxf(x.m, y.m);
-  const float cx = correctionOf<SCORES>(x.m, z.m);
-  const float cy = correctionOf<SCORES>(y.m, z.m);
-  z.l = x.l * cx + y.l * cy;
-  z.o.x = x.o.x * cx + y.o.x * cy;
-  z.o.y = x.o.y * cx + y.o.y * cy;
-  z.o.z = x.o.z * cx + y.o.z * cy;
-  z.o.w = x.o.w * cx + y.o.w * cy;
-  return z;
-}
-
-// Folds the warps' states of the cell that ends before `position`, then the tree as far as the unit
-// reaches: the cell's state carries into the levels like one into a binary counter. The unit's last
-// cell takes all levels with it and leaves the unit's state. `occupied` has a bit for each level.
-__device__ __forceinline__ void closeCell(const AttentionArguments& a, const DecodePlan& plan,
-                                          Shared& shared, WarpState& state, int unitNumber,
-                                          int64 cell, bool last, bool careful,
-                                          unsigned& occupied) {
+// Closes the block's cell.
+__device__ __forceinline__ void closeCell(const DecodePlan& plan, CellStates& states,
+                                          const WarpState& state, const Closing& closing) {
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
 #pragma unroll
@@ -407,73 +288,26 @@ __device__ __forceinline__ void closeCell(const AttentionArguments& a, const Dec
         l += __shfl_xor_sync(~0u, l, step);
       }
       if (lane < 4) {
-        shared.warpSums[warp][8 * p + 2 * lane + e] = make_float2(state.m[p][e], l);
+        states.sums[warp][8 * p + 2 * lane + e] = make_float2(state.m[p][e], l);
       }
     }
   }
-  int level = 0;
-  while (level < plan.levels && !last && (cell >> level & 1)) {
-    level++;
-  }
 #pragma unroll
   for (int first = 0; first < ROWS; first += MERGED) {
-    const int p = first / 8;
     if (lane % 4 / 2 == first % 8 / MERGED) {
 #pragma unroll
       for (int d = 0; d < VALUE_DIM / 16; d++) {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-          shared.merged[warp][2 * (lane % 2) + i % 2][16 * d + lane / 4 + i / 2 * 8] =
-              state.o[p][d][i];
+          states.outputs[warp][2 * (lane % 2) + i % 2][16 * d + lane / 4 + i / 2 * 8] =
+              state.o[first / 8][d][i];
         }
       }
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < MERGED * VALUE_DIM / 4; i += THREADS) {
-      const int r = first + i / (VALUE_DIM / 4);
-      const int d = i % (VALUE_DIM / 4) * 4;
-      Piece piece = {EMPTY, 0.0f, {}};
-#pragma unroll
-      for (int w = 0; w < WARPS; w++) {
-        const float2 sums = shared.warpSums[w][r];
-        piece = merge(
-            piece, {sums.x, sums.y,
-                    *reinterpret_cast<const float4*>(&shared.merged[w][r - first][d])});
-      }
-      if (careful) {
-        const unsigned poison = shared.poison[r][d / 32] >> d % 32;
-        const float nan = __int_as_float(0x7fffffff);
-        piece.o.x = poison & 1 ? nan : piece.o.x;
-        piece.o.y = poison & 2 ? nan : piece.o.y;
-        piece.o.z = poison & 4 ? nan : piece.o.z;
-        piece.o.w = poison & 8 ? nan : piece.o.w;
-      }
-      if (MOST_LEVELS > 0) {
-        for (int n = 0; n < (last ? plan.levels : level); n++) {
-          if (occupied >> n & 1) {
-            const float2 sums = shared.levelSums[n][r];
-            piece = merge({sums.x, sums.y,
-                           *reinterpret_cast<const float4*>(&shared.levelOutputs[n][r][d])},
-                          piece);
-          }
-        }
-      }
-      if (last) {
-        const int64 row = (int64)unitNumber * ROWS + r;
-        *reinterpret_cast<float4*>(plan.outputs + row * VALUE_DIM + d) = piece.o;
-        if (d == 0) {
-          plan.sums[row] = make_float2(piece.m, piece.l);
-        }
-      } else if (MOST_LEVELS > 0) {
-        *reinterpret_cast<float4*>(&shared.levelOutputs[level][r][d]) = piece.o;
-        if (d == 0) {
-          shared.levelSums[level][r] = make_float2(piece.m, piece.l);
-        }
-      }
-    }
+    foldWarps(plan, states, closing, first);
     __syncthreads();
   }
-  occupied = last ? 0 : (occupied & ~((1u << level) - 1)) | 1u << level;
 }
 
 // Copies of a warp's tiles run STAGES - 1 steps ahead of the fold.
@@ -515,7 +349,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
     decode(const __grid_constant__ AttentionArguments a,
            const __grid_constant__ DecodePlan plan) {
   extern __shared__ __align__(128) unsigned char stages[]; // (WARPS, STAGES, STAGE)
-  __shared__ Shared shared;
+  __shared__ CellStates states;
+  Seen& seen = *reinterpret_cast<Seen*>(states.outputs); // the one is done with before the other
   const int warp = threadIdx.x / 32;
   const float unit = a.scale * LOG2_E;
   Walk walk;
@@ -540,7 +375,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
     waitForCopies<STAGES - 2>();
     __syncwarp();
     pipeline.copyNext(a, plan);
-    foldKeys(a, shared, mine, walk.position + warp * WARP_KEYS, unit,
+    foldKeys(a, states, seen, mine, walk.position + warp * WARP_KEYS, unit,
              pipeline.stages + stage * STAGE, careful, state);
     __syncwarp();
     stage = stage + 1 == STAGES ? 0 : stage + 1;
@@ -555,94 +390,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
       waitForCopies<0>();
       pipeline.refill(a, plan, walk);
       stage = 0;
-      for (int i = threadIdx.x; i < ROWS * ((VALUE_DIM + 31) / 32); i += THREADS) {
-        shared.poison[0][i] = 0;
-      }
-      __syncthreads();
+      clearPoison(states);
     } else {
-      const int64 cell = (walk.position - 1) / CELL;
-      closeCell(a, plan, shared, state, walk.number, cell, last, careful, occupied);
+      const Closing c = closing(plan, walk.number, (walk.position - 1) / CELL, last, careful,
+                                occupied);
+      closeCell(plan, states, state, c);
+      occupied = c.occupiedAfter();
       careful = false;
       cellBegin = walk.position;
     }
     state.clear();
-  }
-}
-
-// Folds the states of a row's chunks in the rest of the tree and finishes the row.
-constexpr int FOLD_THREADS = 128;
-constexpr int FOLD_LEVELS = 40; // 2^40 chunks
-constexpr int FOLD_AHEAD = 8;   // states loaded before the first of them is folded
-
-extern "C" __global__ void __launch_bounds__(FOLD_THREADS)
-    foldChunks(const __grid_constant__ AttentionArguments a,
-               const __grid_constant__ DecodePlan plan) {
-  const int64 query = blockIdx.x;
-  const int head = blockIdx.y;
-  const int sequence = blockIdx.z;
-  const Sequence& s = a.sequences[sequence];
-  if (query >= s.queries) {
-    return;
-  }
-  const int group = groupOf(a);
-  const int64 row = query * group + head % group;
-  const Interval seen = visibleTo(s, row / ROWS * ROWS / group); // by the tile's first row
-  const int64 lastRow = smaller(s.queries * group, (row / ROWS + 1) * ROWS) - 1;
-  const int64 end = visibleTo(s, lastRow / group).end;
-  const int64 first = firstChunk(plan, s);
-  const int64 from = seen.begin / chunkKeys(plan);             // chunks before have no state
-  const int64 to = end <= seen.begin ? from : (end - 1) / chunkKeys(plan) + 1;
-  const int64 tile = ((int64)sequence * a.keyHeads + head / group) * plan.rowTiles + row / ROWS;
-  const int64 unit = tile * plan.chunks - first; // of chunk 0
-  const float sink = a.sink.data != nullptr ? sinkOf(a, head) : 0.0f;
-  const int64 out = s.queryBlock * a.out.block + head * a.out.head
-                    + (s.queryRow + query) * a.out.row;
-  for (int d = threadIdx.x; d < max(a.valueDim, 1); d += FOLD_THREADS) {
-    float m[FOLD_LEVELS];
-    float l[FOLD_LEVELS];
-    float o[FOLD_LEVELS];
-    unsigned long long occupied = 0;
-    for (int64 chunk = from; chunk < to; chunk += FOLD_AHEAD) {
-      float2 sums[FOLD_AHEAD];
-      float outputs[FOLD_AHEAD];
-#pragma unroll
-      for (int i = 0; i < FOLD_AHEAD; i++) {
-        const int64 state = (unit + smaller(chunk + i, to - 1)) * ROWS + row % ROWS;
-        sums[i] = __ldg(plan.sums + state);
-        outputs[i] = __ldg(plan.outputs + state * VALUE_DIM + min(d, VALUE_DIM - 1));
-      }
-#pragma unroll
-      for (int i = 0; i < FOLD_AHEAD; i++) {
-        if (chunk + i < to) {
-          Piece piece = {sums[i].x, sums[i].y, {outputs[i], 0.0f, 0.0f, 0.0f}};
-          int level = 0;
-          for (; chunk + i >> level & 1; level++) {
-            if (occupied >> level & 1) {
-              piece = merge({m[level], l[level], {o[level], 0.0f, 0.0f, 0.0f}}, piece);
-            }
-          }
-          m[level] = piece.m;
-          l[level] = piece.l;
-          o[level] = piece.o.x;
-          occupied = occupied >> level << level | 1ull << level;
-        }
-      }
-    }
-    Piece whole = {EMPTY, 0.0f, {}};
-    for (int level = 0; occupied >> level != 0; level++) {
-      if (occupied >> level & 1) {
-        whole = merge({m[level], l[level], {o[level], 0.0f, 0.0f, 0.0f}}, whole);
-      }
-    }
-    const Finish f =
-        finish(naturalOf<SCORES>(whole.m), whole.l, a.sink.data != nullptr, sink);
-    if (d < a.valueDim) {
-      store(a.out.data, a.out.type, out + d, whole.o.x * f.factor);
-    }
-    if (d == 0 && a.lse.data != nullptr) {
-      store(const_cast<unsigned char*>(a.lse.data), a.lse.type,
-            s.queryBlock * a.lse.sequence + head * a.lse.head + (s.queryRow + query) * a.lse.query,
-            f.logSumExp);
-    }
   }
 }
