@@ -7,7 +7,8 @@ final class Families {
   private Families() {}
 
   static AttentionKernels attention(Workplace workplace) {
-    return new AttentionKernels(workplace, List.of(), List.of());
+    return new AttentionKernels(
+        workplace, List.of(), List.of(new MatrixDecode(), new FloatDecode()));
   }
 
   static RowKernels rows(Workplace workplace) {

@@ -5,7 +5,7 @@
 // over an aligned chunk of 2^levels cells: it folds its part of the tree and leaves one state.
 // `foldChunks` does the rest of the same tree and finishes the rows.
 //
-// foldChunks   grid: (queries of the longest, query heads, batch), FOLD_THREADS
+// foldChunks   grid: batch * query heads * queries of the longest, FOLD_THREADS
 //
 // Before including this, a kernel defines VALUE_DIM, ROWS and SCORES; WARPS; TILE, the keys that a
 // block takes at a time, a divisor of CELL; MERGED, the rows whose warps are folded at a time, a
@@ -217,9 +217,9 @@ constexpr int FOLD_AHEAD = 8;   // states loaded before the first of them is fol
 extern "C" __global__ void __launch_bounds__(FOLD_THREADS)
     foldChunks(const __grid_constant__ AttentionArguments a,
                const __grid_constant__ DecodePlan plan) {
-  const int64 query = blockIdx.x;
-  const int head = blockIdx.y;
-  const int sequence = blockIdx.z;
+  const int64 query = blockIdx.x % a.mostQueries;
+  const int head = (int)(blockIdx.x / a.mostQueries % a.queryHeads);
+  const int sequence = (int)(blockIdx.x / a.mostQueries / a.queryHeads);
   const Sequence& s = a.sequences[sequence];
   if (query >= s.queries) {
     return;
