@@ -94,6 +94,7 @@ final class FloatDecode extends SplitDecode {
         padded(call.keyDim()),
         padded(call.valueDim()),
         unitRows,
+        1,
         scores(call),
         rescale(call));
   }

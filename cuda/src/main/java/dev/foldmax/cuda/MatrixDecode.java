@@ -12,10 +12,13 @@ import org.jspecify.annotations.Nullable;
 final class MatrixDecode extends SplitDecode {
   private static final int WARPS = 4;
   private static final int WARP_KEYS = 16;
-  private static final int STAGES = 3;
+  private static final int MOST_STAGES = 3;
+  private static final int LEAST_STAGES = 2;
+  private static final int MERGED_ROWS = 4;
   private static final int PITCH_ELEMENTS = 64;
   private static final int FEW_ROWS = 8;
   private static final int MANY_ROWS = 16;
+  private static final int MOST_LEVELS = 2;
 
   /** LAZY's threshold that leaves room in F16: weights up to 2^15 of 65504. */
   private static final float MOST_TAU_OF_F16 = 15;
@@ -44,10 +47,23 @@ final class MatrixDecode extends SplitDecode {
     if (Math.max(call.keyDim(), call.valueDim()) > MOST_DIM) {
       return "takes head dimensions up to " + MOST_DIM;
     }
-    Shape shape = shape(padded(call.keyDim()), padded(call.valueDim()), FEW_ROWS);
-    return shape.sharedBytes() > device.sharedBytes()
+    int keyDim = padded(call.keyDim());
+    int valueDim = padded(call.valueDim());
+    return allSharedBytes(keyDim, valueDim, LEAST_STAGES) > device.sharedBytes()
         ? "needs more shared memory for these head dimensions than the device has"
         : null;
+  }
+
+  /** What a block needs, with room for its fixed part (struct CellStates) in either form. */
+  private static int allSharedBytes(int keyDim, int valueDim, int stages) {
+    int merged = WARPS * MERGED_ROWS * (valueDim + 4) * Float.BYTES;
+    int levels = MOST_LEVELS * FEW_ROWS * valueDim * Float.BYTES;
+    int sumsAndPoison = 2048;
+    return stageBytes(keyDim, valueDim) * stages + merged + levels + sumsAndPoison;
+  }
+
+  private static int stageBytes(int keyDim, int valueDim) {
+    return WARPS * WARP_KEYS * (pitchBytes(keyDim) + pitchBytes(valueDim));
   }
 
   @Override
@@ -62,18 +78,15 @@ final class MatrixDecode extends SplitDecode {
         "FOLDMAX_KEY_DIM", variant.keyDim(),
         "FOLDMAX_VALUE_DIM", variant.valueDim(),
         "FOLDMAX_ROWS", variant.rows(),
+        "FOLDMAX_STAGES", variant.stages(),
         "FOLDMAX_SCORES", variant.scores(),
         "FOLDMAX_RESCALE", variant.rescale());
   }
 
   @Override
   Shape shape(Variant variant) {
-    return shape(variant.keyDim(), variant.valueDim(), variant.rows());
-  }
-
-  private static Shape shape(int keyDim, int valueDim, int rows) {
-    int pitches = pitchBytes(keyDim) + pitchBytes(valueDim);
-    return new Shape(WARPS * 32, WARPS * STAGES * WARP_KEYS * pitches, rows == FEW_ROWS ? 2 : 0);
+    int sharedBytes = variant.stages() * stageBytes(variant.keyDim(), variant.valueDim());
+    return new Shape(WARPS * 32, sharedBytes, variant.rows() == FEW_ROWS ? MOST_LEVELS : 0);
   }
 
   private static int pitchBytes(int dim) {
@@ -90,12 +103,19 @@ final class MatrixDecode extends SplitDecode {
     AttentionCall call = launch.call();
     isHalf = launch.q().dtype() == DType.F16;
     int type = AttentionArguments.typeNumber(launch.q().dtype());
+    int keyDim = padded(call.keyDim());
+    int valueDim = padded(call.valueDim());
+    int stages =
+        allSharedBytes(keyDim, valueDim, MOST_STAGES) <= launch.device().sharedBytes()
+            ? MOST_STAGES
+            : LEAST_STAGES;
     return new Variant(
         type,
         type,
-        padded(call.keyDim()),
-        padded(call.valueDim()),
+        keyDim,
+        valueDim,
         unitRows,
+        stages,
         scores(call),
         rescale(call));
   }

@@ -41,7 +41,14 @@ abstract class SplitDecode implements AttentionKernel {
 
   /** What a pair of kernels is compiled for; the codes of types mean what each source says. */
   record Variant(
-      int keyType, int valueType, int keyDim, int valueDim, int rows, int scores, int rescale) {}
+      int keyType,
+      int valueType,
+      int keyDim,
+      int valueDim,
+      int rows,
+      int stages,
+      int scores,
+      int rescale) {}
 
   /** How a variant's kernel is launched. */
   record Shape(int threads, int sharedBytes, int mostLevels) {}

@@ -13,7 +13,8 @@
 // decode       grid: any (units are taken in strides of it), THREADS, WARPS * STAGES * STAGE bytes of
 //              dynamic shared memory; then foldChunks of split.cuh
 // Options: FOLDMAX_TYPE (1 F16, 2 BF16), FOLDMAX_KEY_DIM and FOLDMAX_VALUE_DIM (multiples of 16, up
-// to 256), FOLDMAX_ROWS (8 or 16; the bits are the same), FOLDMAX_SCORES, FOLDMAX_RESCALE.
+// to 256), FOLDMAX_SCORES, FOLDMAX_RESCALE; and, for the same bits, FOLDMAX_ROWS (8 or 16) and
+// FOLDMAX_STAGES (2 or 3).
 #include "elements.cuh"
 #include "matrix.cuh"
 #include "scores.cuh"
@@ -30,7 +31,7 @@ constexpr int WARPS = 4;
 constexpr int WARP_KEYS = 16;             // that a warp takes at a time
 constexpr int TILE = WARPS * WARP_KEYS;   // keys
 constexpr int MOST_LEVELS = ROWS == 8 ? 2 : 0; // of the tree inside a unit; shared memory sets it
-constexpr int STAGES = 3;                 // of a warp's keys and values in shared memory
+constexpr int STAGES = FOLDMAX_STAGES;    // of a warp's keys and values in shared memory
 constexpr int PARTS = ROWS / 8;           // column blocks of the matrix instruction
 constexpr int MERGED = 4;                 // rows whose warps are folded at a time
 
