@@ -22,7 +22,7 @@ abstract class SplitDecode implements AttentionKernel {
   /** The keys of a cell: CELL of split.cuh. */
   private static final int CELL = 512;
 
-  private static final int FOLD_THREADS = 128;
+  private static final int FOLD_THREADS = 256;
 
   /** Units of work for each block that fits on the device, above which chunks grow. */
   private static final int UNITS_OF_A_BLOCK = 8;

@@ -51,22 +51,30 @@ __device__ __forceinline__ unsigned pieceAt(unsigned rows, int pitch, int key, i
   return rows + key * pitch + (((piece & ~7) | ((piece ^ key) & 7)) << 4);
 }
 
-// Starts copying 16 keys (or values) from `position` on into shared memory; lane l knows the first
-// element of key l % 16 in `element`. Columns past the head dimension and keys past the end are 0.
+// Where a warp copies from: 16 rows of keys or values. Rows that lie one behind the other are found by
+// their distance; of others, lane l knows where row l % 16 begins. Only the first `present` rows of
+// a tile exist, but for those before the first key of a ring.
+struct Rows {
+  const unsigned char* first; // of the tile, if `stride` is not 0; else of the tensor
+  int64 stride;               // in bytes, or 0
+  int64 own;                  // in bytes from `first`
+  unsigned present;           // a bit for each row
+};
+
+// Starts copying 16 rows into shared memory. Columns past the head dimension and rows that are not
+// present become 0.
 template <int DIM>
-__device__ __forceinline__ void copyRows(const Matrix& m, int dim, int64 element, bool present,
-                                         unsigned target, int pitch) {
+__device__ __forceinline__ void copyRows(const Rows& rows, int dim, unsigned target, int pitch) {
   constexpr int PIECES = DIM / 8; // of a row
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int i = 0; i < WARP_KEYS * PIECES / 32; i++) {
     const int key = (i * 32 + lane) / PIECES;
     const int piece = (i * 32 + lane) % PIECES;
-    const int64 row = __shfl_sync(~0u, element, key);
-    const bool there = __shfl_sync(~0u, (int)present, key);
-    const int bytes = there ? min(max(2 * (dim - 8 * piece), 0), 16) : 0;
-    const unsigned char* source = bytes > 0 ? m.data + 2 * (row + 8 * piece) : m.data;
-    copyAsync16(pieceAt(target, pitch, key, piece), source, bytes);
+    const int64 row = rows.stride != 0 ? key * rows.stride : __shfl_sync(~0u, rows.own, key);
+    const int bytes = rows.present >> key & 1 ? min(max(2 * dim - 16 * piece, 0), 16) : 0;
+    copyAsync16(pieceAt(target, pitch, key, piece),
+                bytes > 0 ? rows.first + row + 16 * piece : rows.first, bytes);
   }
 }
 
@@ -118,7 +126,7 @@ __device__ __forceinline__ void setRows(const AttentionArguments& a, const Unit&
                                         ThreadRows& mine) {
   const Sequence& s = a.sequences[u.sequence];
   const int group = groupOf(a);
-  const int rows = (int)smaller(s.queries * group, u.firstRow + ROWS);
+  const int rows = u.firstRow + u.rows;
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int p = 0; p < PARTS; p++) {
@@ -274,9 +282,10 @@ __device__ __forceinline__ void foldKeys(const AttentionArguments& a, CellStates
   }
 }
 
-// Closes the block's cell.
+// Closes the block's cell, of a unit of `rows` rows.
 __device__ __forceinline__ void closeCell(const DecodePlan& plan, CellStates& states,
-                                          const WarpState& state, const Closing& closing) {
+                                          const WarpState& state, const Closing& closing,
+                                          int rows) {
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
 #pragma unroll
@@ -295,6 +304,9 @@ __device__ __forceinline__ void closeCell(const DecodePlan& plan, CellStates& st
   }
 #pragma unroll
   for (int first = 0; first < ROWS; first += MERGED) {
+    if (first >= rows) {
+      break;
+    }
     if (lane % 4 / 2 == first % 8 / MERGED) {
 #pragma unroll
       for (int d = 0; d < VALUE_DIM / 16; d++) {
@@ -320,15 +332,28 @@ struct Pipeline {
   __device__ __forceinline__ void copyNext(const AttentionArguments& a, const DecodePlan& plan) {
     if (ahead.settle(a, plan)) {
       const Sequence& s = a.sequences[ahead.unit.sequence];
-      const int64 key =
-          ahead.position + threadIdx.x / 32 * WARP_KEYS + threadIdx.x % WARP_KEYS;
-      const bool present = key >= s.firstKey && key < s.endKey;
-      const Place place = present ? placeOf(a, s, ahead.unit.sequence, key) : Place{0, 0};
+      const int64 first = ahead.position + threadIdx.x / 32 * WARP_KEYS;
+      const int64 key = first + threadIdx.x % WARP_KEYS;
+      const bool isPresent = key >= s.firstKey && key < s.endKey;
+      const unsigned present = __ballot_sync(~0u, isPresent);
       const unsigned target = sharedAddress(stages + next * STAGE);
-      copyRows<KEY_DIM>(a.k, a.keyDim, elementOf(a.k, place, ahead.unit.keyHead), present, target,
-                        KEY_PITCH);
-      copyRows<VALUE_DIM>(a.v, a.valueDim, elementOf(a.v, place, ahead.unit.keyHead), present,
-                          target + WARP_KEYS * KEY_PITCH, VALUE_PITCH);
+      Rows keys = {a.k.data, 0, 0, present};
+      Rows values = {a.v.data, 0, 0, present};
+      if (a.layout == Layout::STRAIGHT) {
+        if (present & 1) { // else none is
+          const Place place = {s.keyBlock, s.keyRow + first};
+          keys.first += 2 * elementOf(a.k, place, ahead.unit.keyHead);
+          values.first += 2 * elementOf(a.v, place, ahead.unit.keyHead);
+        }
+        keys.stride = 2 * a.k.row;
+        values.stride = 2 * a.v.row;
+      } else if (isPresent) {
+        const Place place = placeOf(a, s, ahead.unit.sequence, key);
+        keys.own = 2 * elementOf(a.k, place, ahead.unit.keyHead);
+        values.own = 2 * elementOf(a.v, place, ahead.unit.keyHead);
+      }
+      copyRows<KEY_DIM>(keys, a.keyDim, target, KEY_PITCH);
+      copyRows<VALUE_DIM>(values, a.valueDim, target + WARP_KEYS * KEY_PITCH, VALUE_PITCH);
       ahead.position += TILE;
     }
     commitCopies();
@@ -354,6 +379,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
   Seen& seen = *reinterpret_cast<Seen*>(states.outputs); // the one is done with before the other
   const int warp = threadIdx.x / 32;
   const float unit = a.scale * LOG2_E;
+  letNextStart();
   Walk walk;
   walk.start(a, plan, blockIdx.x);
   Pipeline pipeline;
@@ -395,7 +421,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
     } else {
       const Closing c = closing(plan, walk.number, (walk.position - 1) / CELL, last, careful,
                                 occupied);
-      closeCell(plan, states, state, c);
+      closeCell(plan, states, state, c, walk.unit.rows);
       occupied = c.occupiedAfter();
       careful = false;
       cellBegin = walk.position;

@@ -42,7 +42,6 @@ constexpr int MOST_LEVELS = 2;
 
 #include "split.cuh"
 
-constexpr int QUADS = VALUE_DIM / 4;            // of a row of values, four dimensions each
 constexpr int LANE_QUADS = (QUADS + 31) / 32;   // that a lane has at most: lane, lane + 32, ...
 
 struct Shared {
@@ -102,7 +101,7 @@ __device__ __forceinline__ void setRows(const AttentionArguments& a, const Unit&
                                         Shared& shared) {
   const Sequence& s = a.sequences[u.sequence];
   const int group = groupOf(a);
-  const int rows = (int)smaller(s.queries * group - u.firstRow, ROWS);
+  const int rows = u.rows;
   for (int i = threadIdx.x; i < ROWS * KEY_DIM; i += THREADS) {
     const int r = u.firstRow + min(i / KEY_DIM, rows - 1); // spare rows repeat the last
     const int d = i % KEY_DIM;
@@ -277,9 +276,10 @@ __device__ __forceinline__ void addValues(const Shared& shared, unsigned char* v
   }
 }
 
-// Closes the block's cell.
+// Closes the block's cell, of a unit of `rows` rows.
 __device__ __forceinline__ void closeCell(const DecodePlan& plan, CellStates& states,
-                                          const WarpState& state, const Closing& closing) {
+                                          const WarpState& state, const Closing& closing,
+                                          int rows) {
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
 #pragma unroll
@@ -295,6 +295,9 @@ __device__ __forceinline__ void closeCell(const DecodePlan& plan, CellStates& st
   }
 #pragma unroll
   for (int first = 0; first < ROWS; first += MERGED) {
+    if (first >= rows) {
+      break;
+    }
 #pragma unroll
     for (int r = 0; r < MERGED; r++) {
 #pragma unroll
@@ -374,6 +377,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   extern __shared__ __align__(128) unsigned char buffers[]; // (WARPS, WARP_BYTES)
   __shared__ Shared shared;
   const float unit = a.scale * LOG2_E;
+  letNextStart();
   Walk walk;
   walk.start(a, plan, blockIdx.x);
   Copies copies;
@@ -422,7 +426,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     } else {
       const Closing c = closing(plan, walk.number, (walk.position - 1) / CELL, last, careful,
                                 occupied);
-      closeCell(plan, shared.states, state, c);
+      closeCell(plan, shared.states, state, c, walk.unit.rows);
       occupied = c.occupiedAfter();
       careful = false;
       cellBegin = walk.position;

@@ -5,7 +5,8 @@
 // over an aligned chunk of 2^levels cells: it folds its part of the tree and leaves one state.
 // `foldChunks` does the rest of the same tree and finishes the rows.
 //
-// foldChunks   grid: batch * query heads * queries of the longest, FOLD_THREADS
+// foldChunks   grid: batch * query heads * queries of the longest, FOLD_THREADS; may be launched as a
+//              programmatic dependent of the kernel before it
 //
 // Before including this, a kernel defines VALUE_DIM, ROWS and SCORES; WARPS; TILE, the keys that a
 // block takes at a time, a divisor of CELL; MERGED, the rows whose warps are folded at a time, a
@@ -33,6 +34,7 @@ struct Unit {
   int sequence;
   int keyHead;
   int firstRow;
+  int rows;    // at most ROWS
   int64 begin; // a multiple of TILE; the end may be before it
   int64 end;
 };
@@ -62,11 +64,12 @@ __device__ __forceinline__ Unit unitOf(const AttentionArguments& a, const Decode
   const Sequence& s = a.sequences[u.sequence];
   const int group = groupOf(a);
   const int64 rows = s.queries * group;
-  if (u.firstRow >= rows) {
+  u.rows = (int)smaller(rows - u.firstRow, ROWS);
+  if (u.rows <= 0) {
     u.begin = u.end = 0;
     return u;
   }
-  const int64 lastRow = smaller(rows, u.firstRow + ROWS) - 1;
+  const int64 lastRow = u.firstRow + u.rows - 1;
   const int64 from = (firstChunk(plan, s) + chunk) * chunkKeys(plan);
   const int64 seen = larger(from, visibleTo(s, u.firstRow / group).begin);
   u.begin = seen - seen % TILE;
@@ -209,14 +212,73 @@ __device__ __forceinline__ void clearPoison(CellStates& states) {
   __syncthreads();
 }
 
-// Folds the states of a row's chunks in the rest of the tree and finishes the row.
-constexpr int FOLD_THREADS = 128;
-constexpr int FOLD_LEVELS = 40; // 2^40 chunks
-constexpr int FOLD_AHEAD = 8;   // states loaded before the first of them is folded
+// The kernels of one call may overlap: the next may start, up to where it waits, while the last blocks
+// of the one before it still run.
+__device__ __forceinline__ void letNextStart() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void waitForPrevious() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Folds the states of a row's chunks in the rest of the tree and finishes the row. A step takes 64
+// chunks from a multiple of 64 on: each warp folds eight of them, then each thread the warps' eight
+// results for its dimensions, and the step's state carries into the thread's own levels.
+constexpr int FOLD_WARPS = 8;
+constexpr int FOLD_THREADS = FOLD_WARPS * 32;
+constexpr int FOLD_EACH = 8;                        // chunks that a warp takes at a time
+constexpr int FOLD_STEP = FOLD_WARPS * FOLD_EACH;   // chunks
+constexpr int FOLD_LEVELS = 32;                     // 2^32 steps
+constexpr int QUADS = VALUE_DIM / 4;                // of a row, four dimensions each
+
+struct FoldShared {
+  float outputs[FOLD_WARPS][VALUE_DIM];
+  float2 sums[FOLD_WARPS];
+};
+
+// The binary tree over eight neighbours.
+__device__ __forceinline__ Piece mergeEight(const Piece (&x)[FOLD_EACH]) {
+  return merge(merge(merge(x[0], x[1]), merge(x[2], x[3])),
+               merge(merge(x[4], x[5]), merge(x[6], x[7])));
+}
+
+__device__ __forceinline__ Piece emptyPiece() { return {EMPTY, 0.0f, {}}; }
+
+// A warp's eight chunks from `chunk` on, of those from `from` to before `to`; `unit` is chunk 0's.
+__device__ __forceinline__ void foldEight(const DecodePlan& plan, FoldShared& shared, int64 unit,
+                                          int row, int64 chunk, int64 from, int64 to) {
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  for (int quad = lane; quad < QUADS; quad += 32) {
+    Piece pieces[FOLD_EACH];
+#pragma unroll
+    for (int i = 0; i < FOLD_EACH; i++) {
+      pieces[i] = emptyPiece();
+      if (chunk + i >= from && chunk + i < to) {
+        const int64 state = (unit + chunk + i) * ROWS + row;
+        const float2 sums = __ldcg(plan.sums + state);
+        pieces[i] = {sums.x, sums.y,
+                     __ldcg(reinterpret_cast<const float4*>(plan.outputs + state * VALUE_DIM)
+                            + quad)};
+      }
+    }
+    const Piece folded = mergeEight(pieces);
+    reinterpret_cast<float4*>(shared.outputs[warp])[quad] = folded.o;
+    if (quad == 0) {
+      shared.sums[warp] = make_float2(folded.m, folded.l);
+    }
+  }
+}
 
 extern "C" __global__ void __launch_bounds__(FOLD_THREADS)
     foldChunks(const __grid_constant__ AttentionArguments a,
                const __grid_constant__ DecodePlan plan) {
+  __shared__ FoldShared shared;
   const int64 query = blockIdx.x % a.mostQueries;
   const int head = (int)(blockIdx.x / a.mostQueries % a.queryHeads);
   const int sequence = (int)(blockIdx.x / a.mostQueries / a.queryHeads);
@@ -226,63 +288,56 @@ extern "C" __global__ void __launch_bounds__(FOLD_THREADS)
   }
   const int group = groupOf(a);
   const int64 row = query * group + head % group;
-  const Interval seen = visibleTo(s, row / ROWS * ROWS / group); // by the tile's first row
-  const int64 lastRow = smaller(s.queries * group, (row / ROWS + 1) * ROWS) - 1;
+  const int64 firstRow = row / ROWS * ROWS;
+  const int64 lastRow = smaller(s.queries * group, firstRow + ROWS) - 1;
+  // What the unit's rows see: chunks outside of that have no state.
+  const int64 begin = visibleTo(s, firstRow / group).begin;
   const int64 end = visibleTo(s, lastRow / group).end;
-  const int64 first = firstChunk(plan, s);
-  const int64 from = seen.begin / chunkKeys(plan);             // chunks before have no state
-  const int64 to = end <= seen.begin ? from : (end - 1) / chunkKeys(plan) + 1;
+  const int64 from = begin / chunkKeys(plan);
+  const int64 to = end <= begin ? from : (end - 1) / chunkKeys(plan) + 1;
   const int64 tile = ((int64)sequence * a.keyHeads + head / group) * plan.rowTiles + row / ROWS;
-  const int64 unit = tile * plan.chunks - first; // of chunk 0
-  const float sink = a.sink.data != nullptr ? sinkOf(a, head) : 0.0f;
-  const int64 out = s.queryBlock * a.out.block + head * a.out.head
-                    + (s.queryRow + query) * a.out.row;
-  for (int d = threadIdx.x; d < max(a.valueDim, 1); d += FOLD_THREADS) {
-    float m[FOLD_LEVELS];
-    float l[FOLD_LEVELS];
-    float o[FOLD_LEVELS];
-    unsigned long long occupied = 0;
-    for (int64 chunk = from; chunk < to; chunk += FOLD_AHEAD) {
-      float2 sums[FOLD_AHEAD];
-      float outputs[FOLD_AHEAD];
+  const int64 unit = tile * plan.chunks - firstChunk(plan, s);
+  waitForPrevious();
+  const int d = threadIdx.x;
+  Piece levels[FOLD_LEVELS];
+  unsigned occupied = 0;
+  for (int64 step = from / FOLD_STEP; step * FOLD_STEP < to; step++) {
+    const int warp = threadIdx.x / 32;
+    foldEight(plan, shared, unit, (int)(row % ROWS), step * FOLD_STEP + warp * FOLD_EACH, from, to);
+    __syncthreads();
+    Piece pieces[FOLD_EACH];
 #pragma unroll
-      for (int i = 0; i < FOLD_AHEAD; i++) {
-        const int64 state = (unit + smaller(chunk + i, to - 1)) * ROWS + row % ROWS;
-        sums[i] = __ldg(plan.sums + state);
-        outputs[i] = __ldg(plan.outputs + state * VALUE_DIM + min(d, VALUE_DIM - 1));
-      }
-#pragma unroll
-      for (int i = 0; i < FOLD_AHEAD; i++) {
-        if (chunk + i < to) {
-          Piece piece = {sums[i].x, sums[i].y, {outputs[i], 0.0f, 0.0f, 0.0f}};
-          int level = 0;
-          for (; chunk + i >> level & 1; level++) {
-            if (occupied >> level & 1) {
-              piece = merge({m[level], l[level], {o[level], 0.0f, 0.0f, 0.0f}}, piece);
-            }
-          }
-          m[level] = piece.m;
-          l[level] = piece.l;
-          o[level] = piece.o.x;
-          occupied = occupied >> level << level | 1ull << level;
-        }
-      }
+    for (int i = 0; i < FOLD_EACH; i++) {
+      const float2 sums = shared.sums[i];
+      pieces[i] = {sums.x, sums.y, {shared.outputs[i][min(d, VALUE_DIM - 1)], 0.0f, 0.0f, 0.0f}};
     }
-    Piece whole = {EMPTY, 0.0f, {}};
-    for (int level = 0; occupied >> level != 0; level++) {
+    Piece piece = mergeEight(pieces);
+    int level = 0;
+    for (; step >> level & 1; level++) {
       if (occupied >> level & 1) {
-        whole = merge({m[level], l[level], {o[level], 0.0f, 0.0f, 0.0f}}, whole);
+        piece = merge(levels[level], piece);
       }
     }
-    const Finish f =
-        finish(naturalOf<SCORES>(whole.m), whole.l, a.sink.data != nullptr, sink);
-    if (d < a.valueDim) {
-      store(a.out.data, a.out.type, out + d, whole.o.x * f.factor);
+    levels[level] = piece;
+    occupied = occupied >> level << level | 1u << level;
+    __syncthreads();
+  }
+  Piece whole = emptyPiece();
+  for (int level = 0; level < FOLD_LEVELS; level++) {
+    if (occupied >> level & 1) {
+      whole = merge(levels[level], whole);
     }
-    if (d == 0 && a.lse.data != nullptr) {
-      store(const_cast<unsigned char*>(a.lse.data), a.lse.type,
-            s.queryBlock * a.lse.sequence + head * a.lse.head + (s.queryRow + query) * a.lse.query,
-            f.logSumExp);
-    }
+  }
+  const Finish f = finish(naturalOf<SCORES>(whole.m), whole.l, a.sink.data != nullptr,
+                          a.sink.data != nullptr ? sinkOf(a, head) : 0.0f);
+  if (d < a.valueDim) {
+    const int64 out = s.queryBlock * a.out.block + head * a.out.head
+                      + (s.queryRow + query) * a.out.row;
+    store(a.out.data, a.out.type, out + d, whole.o.x * f.factor);
+  }
+  if (d == 0 && a.lse.data != nullptr) {
+    store(const_cast<unsigned char*>(a.lse.data), a.lse.type,
+          s.queryBlock * a.lse.sequence + head * a.lse.head + (s.queryRow + query) * a.lse.query,
+          f.logSumExp);
   }
 }
