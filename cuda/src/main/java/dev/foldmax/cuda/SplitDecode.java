@@ -22,7 +22,11 @@ abstract class SplitDecode implements AttentionKernel {
   /** The keys of a cell: CELL of split.cuh. */
   private static final int CELL = 512;
 
-  private static final int FOLD_THREADS = 256;
+  private static final int FOLD_WARPS = 8;
+
+  /** Chunks of a row up to which a warp of the second kernel folds them alone. */
+  private static final int FEW_CHUNKS = 16;
+
 
   /** Units of work for each block that fits on the device, above which chunks grow. */
   private static final int UNITS_OF_A_BLOCK = 8;
@@ -33,7 +37,7 @@ abstract class SplitDecode implements AttentionKernel {
   private static final int UNIT = 16; // of head dimensions
 
   /** The parameters of both kernels: struct AttentionArguments and struct DecodePlan. */
-  private static final long PLAN_BYTES = 32;
+  private static final long PLAN_BYTES = 40;
 
   private final Parameters parameters =
       Parameters.of(Arena.ofAuto(), AttentionArguments.LAYOUT.byteSize(), PLAN_BYTES);
@@ -113,18 +117,21 @@ abstract class SplitDecode implements AttentionKernel {
     plan.set(JAVA_INT, 20, Math.toIntExact(chunks));
     plan.set(JAVA_INT, 24, levels);
     plan.set(JAVA_INT, 28, units);
+    int rowWarps = chunks <= FEW_CHUNKS ? 1 : FOLD_WARPS;
+    plan.set(JAVA_INT, 32, rowWarps);
     parameters.get(0).copyFrom(launch.arguments());
     prepare(parameters.get(0));
     Shape shape = pair.shape;
     int grid = Math.min(units, pair.residentBlocks);
     pair.decode.launch(
         launch.stream(), grid, 1, 1, shape.threads(), shape.sharedBytes(), parameters);
+    long outputRows = launch.mostQueries() * call.queryHeads() * call.batch();
     pair.fold.launch(
         launch.stream(),
-        Math.toIntExact(launch.mostQueries() * call.queryHeads() * call.batch()),
+        Math.toIntExact(Math.ceilDiv(outputRows * rowWarps, FOLD_WARPS)),
         1,
         1,
-        FOLD_THREADS,
+        FOLD_WARPS * 32,
         0,
         parameters);
   }

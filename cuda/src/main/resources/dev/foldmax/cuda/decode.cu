@@ -51,30 +51,24 @@ __device__ __forceinline__ unsigned pieceAt(unsigned rows, int pitch, int key, i
   return rows + key * pitch + (((piece & ~7) | ((piece ^ key) & 7)) << 4);
 }
 
-// Where a warp copies from: 16 rows of keys or values. Rows that lie one behind the other are found by
-// their distance; of others, lane l knows where row l % 16 begins. Only the first `present` rows of
-// a tile exist, but for those before the first key of a ring.
-struct Rows {
-  const unsigned char* first; // of the tile, if `stride` is not 0; else of the tensor
-  int64 stride;               // in bytes, or 0
-  int64 own;                  // in bytes from `first`
-  unsigned present;           // a bit for each row
-};
-
-// Starts copying 16 rows into shared memory. Columns past the head dimension and rows that are not
-// present become 0.
-template <int DIM>
-__device__ __forceinline__ void copyRows(const Rows& rows, int dim, unsigned target, int pitch) {
+// Starts copying 16 rows of keys or values into shared memory. Columns past the head dimension and
+// rows without a bit in `present` become 0. `begin` is where a row begins, in bytes from `data`: that
+// of the tile's first row if IS_STRAIGHT, the others following at a distance of `stride`; else lane l
+// has that of row l % 16.
+template <int DIM, bool IS_STRAIGHT>
+__device__ __forceinline__ void copyRows(const unsigned char* data, int64 begin, int64 stride,
+                                         unsigned present, int dim, unsigned target, int pitch) {
   constexpr int PIECES = DIM / 8; // of a row
   const int lane = threadIdx.x % 32;
+  const unsigned char* first = data + begin;
 #pragma unroll
   for (int i = 0; i < WARP_KEYS * PIECES / 32; i++) {
     const int key = (i * 32 + lane) / PIECES;
     const int piece = (i * 32 + lane) % PIECES;
-    const int64 row = rows.stride != 0 ? key * rows.stride : __shfl_sync(~0u, rows.own, key);
-    const int bytes = rows.present >> key & 1 ? min(max(2 * dim - 16 * piece, 0), 16) : 0;
-    copyAsync16(pieceAt(target, pitch, key, piece),
-                bytes > 0 ? rows.first + row + 16 * piece : rows.first, bytes);
+    const unsigned char* row =
+        IS_STRAIGHT ? first + key * stride : data + __shfl_sync(~0u, begin, key);
+    const int bytes = present >> key & 1 ? min(max(2 * dim - 16 * piece, 0), 16) : 0;
+    copyAsync16(pieceAt(target, pitch, key, piece), bytes > 0 ? row + 16 * piece : data, bytes);
   }
 }
 
@@ -122,7 +116,7 @@ struct ThreadRows {
   Interval visibleToAll; // keys that every row of the unit sees, boolean masks aside
 };
 
-__device__ __forceinline__ void setRows(const AttentionArguments& a, const Unit& u,
+__device__ __forceinline__ void setRows(const AttentionArguments& a, const RowTile& u,
                                         ThreadRows& mine) {
   const Sequence& s = a.sequences[u.sequence];
   const int group = groupOf(a);
@@ -132,7 +126,7 @@ __device__ __forceinline__ void setRows(const AttentionArguments& a, const Unit&
   for (int p = 0; p < PARTS; p++) {
     const int r = u.firstRow + 8 * p + lane / 4;
     const int64 element = s.queryBlock * a.q.block + (u.keyHead * group + r % group) * a.q.head
-                          + (s.queryRow + queryOf(r, group)) * a.q.row;
+                          + (s.queryRow + r / group) * a.q.row;
     const unsigned short* q = reinterpret_cast<const unsigned short*>(a.q.data) + element;
 #pragma unroll
     for (int c = 0; c < KEY_DIM / 16; c++) {
@@ -147,14 +141,14 @@ __device__ __forceinline__ void setRows(const AttentionArguments& a, const Unit&
 #pragma unroll
     for (int e = 0; e < 2; e++) {
       const int own = min(u.firstRow + 8 * p + 2 * (lane % 4) + e, rows - 1); // spare rows repeat
-      mine.row[p][e] = {u.sequence, u.keyHead * group + own % group, queryOf(own, group),
+      mine.row[p][e] = {u.sequence, u.keyHead * group + own % group, own / group,
                         s.firstKey};
-      mine.visible[p][e] = visibleTo(s, queryOf(own, group));
+      mine.visible[p][e] = visibleTo(s, own / group);
       mine.slope[p][e] = slopeOf(a, u.sequence, mine.row[p][e].head);
     }
   }
-  mine.visibleToAll = {visibleTo(s, queryOf(rows - 1, group)).begin,
-                       visibleTo(s, queryOf(u.firstRow, group)).end};
+  mine.visibleToAll = {visibleTo(s, (rows - 1) / group).begin,
+                       visibleTo(s, u.firstRow / group).end};
 }
 
 // A value that is not finite and meets a weight of 0, of a row that does not see it, makes NaN. A cell
@@ -331,29 +325,28 @@ struct Pipeline {
 
   __device__ __forceinline__ void copyNext(const AttentionArguments& a, const DecodePlan& plan) {
     if (ahead.settle(a, plan)) {
-      const Sequence& s = a.sequences[ahead.unit.sequence];
+      const Sequence& s = a.sequences[ahead.rows.sequence];
       const int64 first = ahead.position + threadIdx.x / 32 * WARP_KEYS;
       const int64 key = first + threadIdx.x % WARP_KEYS;
       const bool isPresent = key >= s.firstKey && key < s.endKey;
       const unsigned present = __ballot_sync(~0u, isPresent);
       const unsigned target = sharedAddress(stages + next * STAGE);
-      Rows keys = {a.k.data, 0, 0, present};
-      Rows values = {a.v.data, 0, 0, present};
+      const int head = ahead.rows.keyHead;
+      const unsigned values = target + WARP_KEYS * KEY_PITCH;
       if (a.layout == Layout::STRAIGHT) {
-        if (present & 1) { // else none is
-          const Place place = {s.keyBlock, s.keyRow + first};
-          keys.first += 2 * elementOf(a.k, place, ahead.unit.keyHead);
-          values.first += 2 * elementOf(a.v, place, ahead.unit.keyHead);
-        }
-        keys.stride = 2 * a.k.row;
-        values.stride = 2 * a.v.row;
-      } else if (isPresent) {
-        const Place place = placeOf(a, s, ahead.unit.sequence, key);
-        keys.own = 2 * elementOf(a.k, place, ahead.unit.keyHead);
-        values.own = 2 * elementOf(a.v, place, ahead.unit.keyHead);
+        const Place place = {s.keyBlock, s.keyRow + first};
+        copyRows<KEY_DIM, true>(a.k.data, 2 * elementOf(a.k, place, head), 2 * a.k.row, present,
+                                a.keyDim, target, KEY_PITCH);
+        copyRows<VALUE_DIM, true>(a.v.data, 2 * elementOf(a.v, place, head), 2 * a.v.row, present,
+                                  a.valueDim, values, VALUE_PITCH);
+      } else {
+        const Place place =
+            isPresent ? placeOf(a, s, ahead.rows.sequence, key) : Place{0, 0};
+        copyRows<KEY_DIM, false>(a.k.data, 2 * elementOf(a.k, place, head), 0, present, a.keyDim,
+                                 target, KEY_PITCH);
+        copyRows<VALUE_DIM, false>(a.v.data, 2 * elementOf(a.v, place, head), 0, present,
+                                   a.valueDim, values, VALUE_PITCH);
       }
-      copyRows<KEY_DIM>(keys, a.keyDim, target, KEY_PITCH);
-      copyRows<VALUE_DIM>(values, a.valueDim, target + WARP_KEYS * KEY_PITCH, VALUE_PITCH);
       ahead.position += TILE;
     }
     commitCopies();
@@ -380,22 +373,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
   const int warp = threadIdx.x / 32;
   const float unit = a.scale * LOG2_E;
   letNextStart();
-  Walk walk;
-  walk.start(a, plan, blockIdx.x);
+  Walk walk = blocksWalk(a, plan);
   Pipeline pipeline;
   pipeline.stages = stages + warp * STAGES * STAGE;
   pipeline.refill(a, plan, walk);
   ThreadRows mine;
   WarpState state;
   unsigned occupied = 0;
-  int rowsOf = -1; // the unit that `mine` belongs to
+  int rowsOf = -1;   // the row tile that `mine` belongs to
+  int cellsOf = -1;  // the unit whose cell is being folded
   int stage = 0;
   int64 cellBegin = 0;
   bool careful = false; // see sanitise
   while (walk.settle(a, plan)) {
-    if (rowsOf != walk.number) {
-      rowsOf = walk.number;
-      setRows(a, walk.unit, mine);
+    if (rowsOf != walk.rows.number) {
+      rowsOf = walk.rows.number;
+      setRows(a, walk.rows, mine);
+    }
+    if (cellsOf != walk.unit) {
+      cellsOf = walk.unit;
       cellBegin = walk.position;
       state.clear();
     }
@@ -407,7 +403,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
     __syncwarp();
     stage = stage + 1 == STAGES ? 0 : stage + 1;
     walk.position += TILE;
-    const bool last = walk.position >= walk.unit.end;
+    const bool last = walk.position >= walk.end;
     if (!last && walk.position % CELL != 0) {
       continue;
     }
@@ -419,9 +415,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
       stage = 0;
       clearPoison(states);
     } else {
-      const Closing c = closing(plan, walk.number, (walk.position - 1) / CELL, last, careful,
+      const Closing c = closing(plan, walk.unit, (walk.position - 1) / CELL, last, careful,
                                 occupied);
-      closeCell(plan, states, state, c, walk.unit.rows);
+      closeCell(plan, states, state, c, walk.rows.rows);
       occupied = c.occupiedAfter();
       careful = false;
       cellBegin = walk.position;

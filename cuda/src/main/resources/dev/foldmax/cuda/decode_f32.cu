@@ -42,7 +42,6 @@ constexpr int MOST_LEVELS = 2;
 
 #include "split.cuh"
 
-constexpr int LANE_QUADS = (QUADS + 31) / 32;   // that a lane has at most: lane, lane + 32, ...
 
 struct Shared {
   CellStates states;
@@ -97,7 +96,7 @@ __device__ __forceinline__ float4 quadAt(unsigned char* rows, int pitch, int key
   return x;
 }
 
-__device__ __forceinline__ void setRows(const AttentionArguments& a, const Unit& u,
+__device__ __forceinline__ void setRows(const AttentionArguments& a, const RowTile& u,
                                         Shared& shared) {
   const Sequence& s = a.sequences[u.sequence];
   const int group = groupOf(a);
@@ -332,21 +331,21 @@ struct Copies {
       commitCopies();
       return;
     }
-    const Sequence& s = a.sequences[ahead.unit.sequence];
+    const Sequence& s = a.sequences[ahead.rows.sequence];
     const int64 key = ahead.position + threadIdx.x;
     present = key >= s.firstKey && key < s.endKey;
     if (present) {
-      place = placeOf(a, s, ahead.unit.sequence, key);
+      place = placeOf(a, s, ahead.rows.sequence, key);
     }
-    copyRows<KEY_DIM, KEY_TYPE>(a.k, a.keyDim, elementOf(a.k, place, ahead.unit.keyHead), present,
+    copyRows<KEY_DIM, KEY_TYPE>(a.k, a.keyDim, elementOf(a.k, place, ahead.rows.keyHead), present,
                                 keys, KEY_PITCH);
     keyScale = present && a.keyScale.data != nullptr
                    ? load(a.keyScale.data, a.keyScale.type,
-                          elementOf(a.keyScale, place, ahead.unit.keyHead))
+                          elementOf(a.keyScale, place, ahead.rows.keyHead))
                    : 1.0f;
     valueScale = present && a.valueScale.data != nullptr
                      ? load(a.valueScale.data, a.valueScale.type,
-                            elementOf(a.valueScale, place, ahead.unit.keyHead))
+                            elementOf(a.valueScale, place, ahead.rows.keyHead))
                      : 1.0f;
   }
 
@@ -357,7 +356,7 @@ struct Copies {
       commitCopies();
       return;
     }
-    copyRows<VALUE_DIM, VALUE_TYPE>(a.v, a.valueDim, elementOf(a.v, place, ahead.unit.keyHead),
+    copyRows<VALUE_DIM, VALUE_TYPE>(a.v, a.valueDim, elementOf(a.v, place, ahead.rows.keyHead),
                                     present, values, VALUE_PITCH);
     ahead.position += TILE;
   }
@@ -378,21 +377,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   __shared__ Shared shared;
   const float unit = a.scale * LOG2_E;
   letNextStart();
-  Walk walk;
-  walk.start(a, plan, blockIdx.x);
+  Walk walk = blocksWalk(a, plan);
   Copies copies;
   copies.keys = buffers + threadIdx.x / 32 * WARP_BYTES;
   copies.values = copies.keys + WARP_KEYS * KEY_PITCH;
   copies.restart(a, plan, walk);
   WarpState state;
   unsigned occupied = 0;
-  int rowsOf = -1; // the unit whose rows are in shared memory
+  int rowsOf = -1;  // the row tile that is in shared memory
+  int cellsOf = -1; // the unit whose cell is being folded
   int64 cellBegin = 0;
   bool careful = false; // see sanitise
   while (walk.settle(a, plan)) {
-    if (rowsOf != walk.number) {
-      rowsOf = walk.number;
-      setRows(a, walk.unit, shared);
+    if (rowsOf != walk.rows.number) {
+      rowsOf = walk.rows.number;
+      setRows(a, walk.rows, shared);
+    }
+    if (cellsOf != walk.unit) {
+      cellsOf = walk.unit;
       cellBegin = walk.position;
       state.clear();
     }
@@ -414,7 +416,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __syncwarp();
     copies.copyValues(a, plan);
     walk.position += TILE;
-    const bool last = walk.position >= walk.unit.end;
+    const bool last = walk.position >= walk.end;
     if (!last && walk.position % CELL != 0) {
       continue;
     }
@@ -424,9 +426,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       copies.restart(a, plan, walk);
       clearPoison(shared.states);
     } else {
-      const Closing c = closing(plan, walk.number, (walk.position - 1) / CELL, last, careful,
+      const Closing c = closing(plan, walk.unit, (walk.position - 1) / CELL, last, careful,
                                 occupied);
-      closeCell(plan, shared.states, state, c, walk.unit.rows);
+      closeCell(plan, shared.states, state, c, walk.rows.rows);
       occupied = c.occupiedAfter();
       careful = false;
       cellBegin = walk.position;

@@ -5,8 +5,9 @@
 // over an aligned chunk of 2^levels cells: it folds its part of the tree and leaves one state.
 // `foldChunks` does the rest of the same tree and finishes the rows.
 //
-// foldChunks   grid: batch * query heads * queries of the longest, FOLD_THREADS; may be launched as a
-//              programmatic dependent of the kernel before it
+// foldChunks   grid: as many warps as rowWarps for each of (batch, query heads, queries of the
+//              longest), FOLD_THREADS; may be launched as a programmatic dependent of the kernel
+//              before it
 //
 // Before including this, a kernel defines VALUE_DIM, ROWS and SCORES; WARPS; TILE, the keys that a
 // block takes at a time, a divisor of CELL; MERGED, the rows whose warps are folded at a time, a
@@ -14,7 +15,8 @@
 #pragma once
 #include "scores.cuh"
 
-constexpr int CELL = 512; // keys
+constexpr int CELL_SHIFT = 9;
+constexpr int CELL = 1 << CELL_SHIFT; // keys
 constexpr int LEVEL_STATES = MOST_LEVELS > 0 ? MOST_LEVELS : 1;
 constexpr int THREADS = WARPS * 32;
 constexpr int MERGED_PITCH = VALUE_DIM + 4; // floats
@@ -27,81 +29,95 @@ struct DecodePlan {
   int chunks;     // of the sequence with the most
   int levels;     // a chunk is 2^levels cells; at most MOST_LEVELS
   int units;      // (batch, key heads, rowTiles, chunks)
+  int rowWarps;   // of foldChunks: FOLD_WARPS where there are more than a few chunks, else 1
+  int pad;
 };
 
-// What one unit computes: rows of one key head over the keys from begin to, exclusively, end.
-struct Unit {
+// A tile of rows of one key head, and the keys that any of them sees.
+struct RowTile {
+  int number;
   int sequence;
   int keyHead;
   int firstRow;
-  int rows;    // at most ROWS
-  int64 begin; // a multiple of TILE; the end may be before it
-  int64 end;
+  int rows; // at most ROWS
+  int64 firstChunk; // chunk 0 of the tile's units: the first that any query of the sequence sees
+  Interval seen;
 };
-
-// Chunks of a sequence are counted from the one with the first key that any query sees.
-__device__ __forceinline__ int64 chunkKeys(const DecodePlan& plan) {
-  return (int64)CELL << plan.levels;
-}
-
-__device__ __forceinline__ int64 firstChunk(const DecodePlan& plan, const Sequence& s) {
-  return visibleTo(s, 0).begin / chunkKeys(plan);
-}
 
 __device__ __forceinline__ int groupOf(const AttentionArguments& a) {
   return a.queryHeads / a.keyHeads;
 }
 
-__device__ __forceinline__ Unit unitOf(const AttentionArguments& a, const DecodePlan& plan,
-                                       int number) {
-  Unit u;
-  const int chunk = number % plan.chunks;
-  const int tile = number / plan.chunks;
-  u.firstRow = tile % plan.rowTiles * ROWS;
-  const int pair = tile / plan.rowTiles;
-  u.keyHead = pair % a.keyHeads;
-  u.sequence = pair / a.keyHeads;
-  const Sequence& s = a.sequences[u.sequence];
+__device__ __forceinline__ int keyShift(const DecodePlan& plan) { return CELL_SHIFT + plan.levels; }
+
+__device__ __forceinline__ RowTile rowTile(const AttentionArguments& a, const DecodePlan& plan,
+                                           int number) {
+  RowTile tile;
+  tile.number = number;
+  tile.firstRow = number % plan.rowTiles * ROWS;
+  const int pair = number / plan.rowTiles;
+  tile.keyHead = pair % a.keyHeads;
+  tile.sequence = pair / a.keyHeads;
+  const Sequence& s = a.sequences[tile.sequence];
   const int group = groupOf(a);
-  const int64 rows = s.queries * group;
-  u.rows = (int)smaller(rows - u.firstRow, ROWS);
-  if (u.rows <= 0) {
-    u.begin = u.end = 0;
-    return u;
+  tile.rows = (int)smaller(s.queries * group - tile.firstRow, ROWS);
+  tile.firstChunk = visibleTo(s, 0).begin >> keyShift(plan);
+  tile.seen = {0, 0};
+  if (tile.rows > 0) {
+    tile.seen.begin = visibleTo(s, tile.firstRow / group).begin;
+    tile.seen.end = visibleTo(s, (tile.firstRow + tile.rows - 1) / group).end;
   }
-  const int64 lastRow = u.firstRow + u.rows - 1;
-  const int64 from = (firstChunk(plan, s) + chunk) * chunkKeys(plan);
-  const int64 seen = larger(from, visibleTo(s, u.firstRow / group).begin);
-  u.begin = seen - seen % TILE;
-  u.end = smaller(from + chunkKeys(plan), visibleTo(s, lastRow / group).end);
-  return u;
+  return tile;
 }
 
-__device__ __forceinline__ int queryOf(int row, int group) { return row / group; }
-
-// Walks over the tiles of a block's units.
+// Walks over the units from one to, exclusively, another, and over the tiles of keys in each.
 struct Walk {
-  int number;
-  Unit unit;
-  int64 position;
+  int unit;
+  int chunk; // of the tile's chunks
+  int last;  // unit, exclusively
+  RowTile rows;
+  int64 position; // of the tile of keys
+  int64 end;      // of the unit's keys
 
   __device__ __forceinline__ void start(const AttentionArguments& a, const DecodePlan& plan,
-                                        int first) {
-    number = first;
-    if (number < plan.units) {
-      unit = unitOf(a, plan, number);
-      position = unit.begin;
+                                        int first, int before) {
+    unit = first;
+    last = before;
+    if (unit < last) {
+      rows = rowTile(a, plan, unit / plan.chunks);
+      chunk = unit % plan.chunks;
+      enter(plan);
     }
+  }
+
+  __device__ __forceinline__ void enter(const DecodePlan& plan) {
+    const int64 from = rows.firstChunk + chunk << keyShift(plan);
+    position = larger(from, rows.seen.begin) & ~(int64)(TILE - 1);
+    end = smaller(from + (1ll << keyShift(plan)), rows.seen.end);
   }
 
   // Moves on over units that have no tile left; false at the end.
   __device__ __forceinline__ bool settle(const AttentionArguments& a, const DecodePlan& plan) {
-    while (number < plan.units && position >= unit.end) {
-      start(a, plan, number + gridDim.x);
+    while (unit < last && position >= end) {
+      unit++;
+      chunk++;
+      if (chunk == plan.chunks && unit < last) {
+        chunk = 0;
+        rows = rowTile(a, plan, rows.number + 1);
+      }
+      enter(plan);
     }
-    return number < plan.units;
+    return unit < last;
   }
 };
+
+// A block's share of the units.
+__device__ __forceinline__ Walk blocksWalk(const AttentionArguments& a, const DecodePlan& plan) {
+  Walk walk;
+  walk.start(a, plan, (int)((int64)plan.units * blockIdx.x / gridDim.x),
+             (int)((int64)plan.units * (blockIdx.x + 1) / gridDim.x));
+  return walk;
+}
 
 // (m, l, O) of one row, four dimensions of it.
 struct Piece {
@@ -226,18 +242,19 @@ __device__ __forceinline__ void waitForPrevious() {
 #endif
 }
 
-// Folds the states of a row's chunks in the rest of the tree and finishes the row. A step takes 64
-// chunks from a multiple of 64 on: each warp folds eight of them, then each thread the warps' eight
-// results for its dimensions, and the step's state carries into the thread's own levels.
+// Folds the states of a row's chunks in the rest of the tree and finishes the row. A warp takes eight
+// chunks at a time, from a multiple of eight on. Where there are many chunks, eight warps share a row
+// and the first folds what they got; where there are few, a warp has a row for itself. A step's state
+// carries into the levels of the rest.
 constexpr int FOLD_WARPS = 8;
 constexpr int FOLD_THREADS = FOLD_WARPS * 32;
-constexpr int FOLD_EACH = 8;                        // chunks that a warp takes at a time
-constexpr int FOLD_STEP = FOLD_WARPS * FOLD_EACH;   // chunks
-constexpr int FOLD_LEVELS = 32;                     // 2^32 steps
-constexpr int QUADS = VALUE_DIM / 4;                // of a row, four dimensions each
+constexpr int FOLD_EACH = 8;    // chunks
+constexpr int FOLD_LEVELS = 24; // 2^24 steps
+constexpr int QUADS = VALUE_DIM / 4; // of a row, four dimensions each
+constexpr int LANE_QUADS = (QUADS + 31) / 32; // of a lane: lane, lane + 32, ...
 
 struct FoldShared {
-  float outputs[FOLD_WARPS][VALUE_DIM];
+  float4 outputs[FOLD_WARPS][32];
   float2 sums[FOLD_WARPS];
 };
 
@@ -249,29 +266,42 @@ __device__ __forceinline__ Piece mergeEight(const Piece (&x)[FOLD_EACH]) {
 
 __device__ __forceinline__ Piece emptyPiece() { return {EMPTY, 0.0f, {}}; }
 
-// A warp's eight chunks from `chunk` on, of those from `from` to before `to`; `unit` is chunk 0's.
-__device__ __forceinline__ void foldEight(const DecodePlan& plan, FoldShared& shared, int64 unit,
-                                          int row, int64 chunk, int64 from, int64 to) {
-  const int lane = threadIdx.x % 32;
-  const int warp = threadIdx.x / 32;
-  for (int quad = lane; quad < QUADS; quad += 32) {
-    Piece pieces[FOLD_EACH];
+// Eight chunks from `chunk` on, of those from `from` to before `to`; `unit` is chunk 0's.
+__device__ __forceinline__ Piece foldEight(const DecodePlan& plan, int64 unit, int row, int quad,
+                                           int64 chunk, int64 from, int64 to) {
+  Piece pieces[FOLD_EACH];
 #pragma unroll
-    for (int i = 0; i < FOLD_EACH; i++) {
-      pieces[i] = emptyPiece();
-      if (chunk + i >= from && chunk + i < to) {
-        const int64 state = (unit + chunk + i) * ROWS + row;
-        const float2 sums = __ldcg(plan.sums + state);
-        pieces[i] = {sums.x, sums.y,
-                     __ldcg(reinterpret_cast<const float4*>(plan.outputs + state * VALUE_DIM)
-                            + quad)};
-      }
+  for (int i = 0; i < FOLD_EACH; i++) {
+    pieces[i] = emptyPiece();
+    if (chunk + i >= from && chunk + i < to) {
+      const int64 state = (unit + chunk + i) * ROWS + row;
+      const float2 sums = __ldcg(plan.sums + state);
+      const float4* o = reinterpret_cast<const float4*>(plan.outputs + state * VALUE_DIM);
+      pieces[i] = {sums.x, sums.y, __ldcg(o + min(quad, QUADS - 1))};
     }
-    const Piece folded = mergeEight(pieces);
-    reinterpret_cast<float4*>(shared.outputs[warp])[quad] = folded.o;
-    if (quad == 0) {
-      shared.sums[warp] = make_float2(folded.m, folded.l);
+  }
+  return mergeEight(pieces);
+}
+
+// Stores four outputs of a row, of those that there are, and its logarithm.
+__device__ __forceinline__ void finishRow(const AttentionArguments& a, const Sequence& s, int head,
+                                          int64 query, int quad, const Piece& whole) {
+  const bool hasSink = a.sink.data != nullptr;
+  const Finish f =
+      finish(naturalOf<SCORES>(whole.m), whole.l, hasSink, hasSink ? sinkOf(a, head) : 0.0f);
+  const int64 out = s.queryBlock * a.out.block + head * a.out.head
+                    + (s.queryRow + query) * a.out.row;
+  const float o[4] = {whole.o.x, whole.o.y, whole.o.z, whole.o.w};
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    if (4 * quad + i < a.valueDim) {
+      store(a.out.data, a.out.type, out + 4 * quad + i, o[i] * f.factor);
     }
+  }
+  if (quad == 0 && a.lse.data != nullptr) {
+    store(const_cast<unsigned char*>(a.lse.data), a.lse.type,
+          s.queryBlock * a.lse.sequence + head * a.lse.head + (s.queryRow + query) * a.lse.query,
+          f.logSumExp);
   }
 }
 
@@ -279,65 +309,66 @@ extern "C" __global__ void __launch_bounds__(FOLD_THREADS)
     foldChunks(const __grid_constant__ AttentionArguments a,
                const __grid_constant__ DecodePlan plan) {
   __shared__ FoldShared shared;
-  const int64 query = blockIdx.x % a.mostQueries;
-  const int head = (int)(blockIdx.x / a.mostQueries % a.queryHeads);
-  const int sequence = (int)(blockIdx.x / a.mostQueries / a.queryHeads);
-  const Sequence& s = a.sequences[sequence];
-  if (query >= s.queries) {
-    return;
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  const bool shares = plan.rowWarps > 1;
+  const int64 number = shares ? blockIdx.x : (int64)blockIdx.x * FOLD_WARPS + warp;
+  const int64 query = number % a.mostQueries;
+  const int head = (int)(number / a.mostQueries % a.queryHeads);
+  const int64 sequence = number / a.mostQueries / a.queryHeads;
+  if (sequence >= a.batch || query >= a.sequences[sequence].queries) {
+    return; // all warps of the row
   }
-  const int group = groupOf(a);
-  const int64 row = query * group + head % group;
-  const int64 firstRow = row / ROWS * ROWS;
-  const int64 lastRow = smaller(s.queries * group, firstRow + ROWS) - 1;
-  // What the unit's rows see: chunks outside of that have no state.
-  const int64 begin = visibleTo(s, firstRow / group).begin;
-  const int64 end = visibleTo(s, lastRow / group).end;
-  const int64 from = begin / chunkKeys(plan);
-  const int64 to = end <= begin ? from : (end - 1) / chunkKeys(plan) + 1;
-  const int64 tile = ((int64)sequence * a.keyHeads + head / group) * plan.rowTiles + row / ROWS;
-  const int64 unit = tile * plan.chunks - firstChunk(plan, s);
+  const Sequence& s = a.sequences[sequence];
+  const int64 row = query * groupOf(a) + head % groupOf(a);
+  const RowTile tile = rowTile(
+      a, plan,
+      (int)((sequence * a.keyHeads + head / groupOf(a)) * plan.rowTiles + row / ROWS));
+  // Chunks outside of what the tile's rows see have no state.
+  const Interval seen = tile.seen;
+  const int64 from = seen.begin >> keyShift(plan);
+  const int64 to = seen.end <= seen.begin ? from : ((seen.end - 1) >> keyShift(plan)) + 1;
+  const int64 unit = (int64)tile.number * plan.chunks - tile.firstChunk;
+  const int stepChunks = FOLD_EACH * plan.rowWarps;
   waitForPrevious();
-  const int d = threadIdx.x;
-  Piece levels[FOLD_LEVELS];
-  unsigned occupied = 0;
-  for (int64 step = from / FOLD_STEP; step * FOLD_STEP < to; step++) {
-    const int warp = threadIdx.x / 32;
-    foldEight(plan, shared, unit, (int)(row % ROWS), step * FOLD_STEP + warp * FOLD_EACH, from, to);
-    __syncthreads();
-    Piece pieces[FOLD_EACH];
+  for (int i = 0; i < LANE_QUADS; i++) {
+    const int quad = lane + 32 * i;
+    Piece levels[FOLD_LEVELS];
+    unsigned occupied = 0;
+    for (int64 step = from / stepChunks; step * stepChunks < to; step++) {
+      const int64 first = step * stepChunks + (shares ? warp * FOLD_EACH : 0);
+      Piece piece = foldEight(plan, unit, (int)(row % ROWS), quad, first, from, to);
+      if (shares) {
+        shared.outputs[warp][lane] = piece.o;
+        if (lane == 0) {
+          shared.sums[warp] = make_float2(piece.m, piece.l);
+        }
+        __syncthreads();
+        Piece pieces[FOLD_EACH];
 #pragma unroll
-    for (int i = 0; i < FOLD_EACH; i++) {
-      const float2 sums = shared.sums[i];
-      pieces[i] = {sums.x, sums.y, {shared.outputs[i][min(d, VALUE_DIM - 1)], 0.0f, 0.0f, 0.0f}};
+        for (int w = 0; w < FOLD_WARPS && warp == 0; w++) {
+          pieces[w] = {shared.sums[w].x, shared.sums[w].y, shared.outputs[w][lane]};
+        }
+        piece = warp == 0 ? mergeEight(pieces) : piece;
+        __syncthreads();
+      }
+      int level = 0;
+      for (; step >> level & 1; level++) {
+        if (occupied >> level & 1) {
+          piece = merge(levels[level], piece);
+        }
+      }
+      levels[level] = piece;
+      occupied = occupied >> level << level | 1u << level;
     }
-    Piece piece = mergeEight(pieces);
-    int level = 0;
-    for (; step >> level & 1; level++) {
+    Piece whole = emptyPiece();
+    for (int level = 0; occupied >> level != 0; level++) {
       if (occupied >> level & 1) {
-        piece = merge(levels[level], piece);
+        whole = merge(levels[level], whole);
       }
     }
-    levels[level] = piece;
-    occupied = occupied >> level << level | 1u << level;
-    __syncthreads();
-  }
-  Piece whole = emptyPiece();
-  for (int level = 0; level < FOLD_LEVELS; level++) {
-    if (occupied >> level & 1) {
-      whole = merge(levels[level], whole);
+    if (!shares || warp == 0) {
+      finishRow(a, s, head, query, quad, whole);
     }
-  }
-  const Finish f = finish(naturalOf<SCORES>(whole.m), whole.l, a.sink.data != nullptr,
-                          a.sink.data != nullptr ? sinkOf(a, head) : 0.0f);
-  if (d < a.valueDim) {
-    const int64 out = s.queryBlock * a.out.block + head * a.out.head
-                      + (s.queryRow + query) * a.out.row;
-    store(a.out.data, a.out.type, out + d, whole.o.x * f.factor);
-  }
-  if (d == 0 && a.lse.data != nullptr) {
-    store(const_cast<unsigned char*>(a.lse.data), a.lse.type,
-          s.queryBlock * a.lse.sequence + head * a.lse.head + (s.queryRow + query) * a.lse.query,
-          f.logSumExp);
   }
 }
