@@ -18,6 +18,10 @@ final class MatrixDecode extends SplitDecode {
   private static final int PITCH_ELEMENTS = 64;
   private static final int FEW_ROWS = 8;
   private static final int MANY_ROWS = 16;
+
+  /** Above this, a thread has no registers for twice the rows. */
+  private static final int MOST_DIMS_OF_MANY_ROWS = 256;
+
   private static final int MOST_LEVELS = 2;
 
   /** LAZY's threshold that leaves room in F16: weights up to 2^15 of 65504. */
@@ -56,7 +60,7 @@ final class MatrixDecode extends SplitDecode {
 
   /** What a block needs, with room for its fixed part (struct CellStates) in either form. */
   private static int allSharedBytes(int keyDim, int valueDim, int stages) {
-    int merged = WARPS * MERGED_ROWS * (valueDim + 4) * Float.BYTES;
+    int merged = WARPS * MERGED_ROWS * valueDim * Float.BYTES;
     int levels = MOST_LEVELS * FEW_ROWS * valueDim * Float.BYTES;
     int sumsAndPoison = 2048;
     return stageBytes(keyDim, valueDim) * stages + merged + levels + sumsAndPoison;
@@ -94,8 +98,9 @@ final class MatrixDecode extends SplitDecode {
   }
 
   @Override
-  int unitRows(long rows) {
-    return rows <= FEW_ROWS ? FEW_ROWS : MANY_ROWS;
+  int unitRows(AttentionCall call, long rows) {
+    boolean fits = call.keyDim() + call.valueDim() <= MOST_DIMS_OF_MANY_ROWS;
+    return rows > FEW_ROWS && fits ? MANY_ROWS : FEW_ROWS;
   }
 
   @Override

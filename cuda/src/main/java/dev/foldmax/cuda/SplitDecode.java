@@ -66,8 +66,8 @@ abstract class SplitDecode implements AttentionKernel {
 
   abstract Shape shape(Variant variant);
 
-  /** The rows of a unit: at most 16, for a tile of so many rows in all. */
-  abstract int unitRows(long rows);
+  /** The rows of a unit where a key head has so many in all. */
+  abstract int unitRows(AttentionCall call, long rows);
 
   abstract Variant variant(AttentionLaunch launch, int unitRows);
 
@@ -96,7 +96,7 @@ abstract class SplitDecode implements AttentionKernel {
   public void launch(AttentionLaunch launch) {
     AttentionCall call = launch.call();
     long rows = launch.mostQueries() * call.group();
-    int unitRows = unitRows(rows);
+    int unitRows = unitRows(call, rows);
     Variant variant = variant(launch, unitRows);
     Kernels pair = kernels.computeIfAbsent(variant, key -> load(launch, key));
     long rowTiles = Math.ceilDiv(rows, (long) unitRows);

@@ -107,25 +107,28 @@ struct WarpState {
   }
 };
 
-// What a thread knows of its rows in a unit.
-struct ThreadRows {
-  unsigned q[PARTS][KEY_DIM / 16][2]; // of row 8 p + g, as the right operand
-  Row row[PARTS][2];                  // of rows 8 p + 2 t and the next
-  Interval visible[PARTS][2];
-  float slope[PARTS][2];
-  Interval visibleToAll; // keys that every row of the unit sees, boolean masks aside
+// Queries as the right operand: a thread has row 8 p + g, dimensions 16 c + 8 h + 2 t and the next.
+typedef unsigned Queries[PARTS][KEY_DIM / 16][2];
+
+// What a block knows of its rows.
+struct BlockRows {
+  RowView views[ROWS];
 };
 
-__device__ __forceinline__ void setRows(const AttentionArguments& a, const RowTile& u,
-                                        ThreadRows& mine) {
-  const Sequence& s = a.sequences[u.sequence];
+// Takes a tile's rows; the block has waited, and waits again before it uses them.
+__device__ __forceinline__ void setRows(const AttentionArguments& a, const RowTile& tile,
+                                        BlockRows& rows, Queries& queries) {
+  const Sequence& s = a.sequences[tile.sequence];
   const int group = groupOf(a);
-  const int rows = u.firstRow + u.rows;
   const int lane = threadIdx.x % 32;
+  if (threadIdx.x < ROWS) {
+    rows.views[threadIdx.x] = rowView(a, tile, threadIdx.x);
+  }
 #pragma unroll
   for (int p = 0; p < PARTS; p++) {
-    const int r = u.firstRow + 8 * p + lane / 4;
-    const int64 element = s.queryBlock * a.q.block + (u.keyHead * group + r % group) * a.q.head
+    const bool isRow = 8 * p + lane / 4 < tile.rows;
+    const int r = tile.firstRow + 8 * p + lane / 4;
+    const int64 element = s.queryBlock * a.q.block + (tile.keyHead * group + r % group) * a.q.head
                           + (s.queryRow + r / group) * a.q.row;
     const unsigned short* q = reinterpret_cast<const unsigned short*>(a.q.data) + element;
 #pragma unroll
@@ -133,22 +136,13 @@ __device__ __forceinline__ void setRows(const AttentionArguments& a, const RowTi
 #pragma unroll
       for (int half = 0; half < 2; half++) {
         const int d = 16 * c + 8 * half + 2 * (lane % 4);
-        const unsigned low = r < rows && d < a.keyDim ? q[d] : 0;
-        const unsigned high = r < rows && d + 1 < a.keyDim ? q[d + 1] : 0;
-        mine.q[p][c][half] = low | high << 16;
+        const unsigned low = isRow && d < a.keyDim ? q[d] : 0;
+        const unsigned high = isRow && d + 1 < a.keyDim ? q[d + 1] : 0;
+        queries[p][c][half] = low | high << 16;
       }
     }
-#pragma unroll
-    for (int e = 0; e < 2; e++) {
-      const int own = min(u.firstRow + 8 * p + 2 * (lane % 4) + e, rows - 1); // spare rows repeat
-      mine.row[p][e] = {u.sequence, u.keyHead * group + own % group, own / group,
-                        s.firstKey};
-      mine.visible[p][e] = visibleTo(s, own / group);
-      mine.slope[p][e] = slopeOf(a, u.sequence, mine.row[p][e].head);
-    }
   }
-  mine.visibleToAll = {visibleTo(s, (rows - 1) / group).begin,
-                       visibleTo(s, u.firstRow / group).end};
+  __syncthreads();
 }
 
 // A value that is not finite and meets a weight of 0, of a row that does not see it, makes NaN. A cell
@@ -177,7 +171,8 @@ __device__ __noinline__ void sanitise(CellStates& states, const Seen& seen,
 
 // The five lines, for a warp's 16 keys from `position` on.
 __device__ __forceinline__ void foldKeys(const AttentionArguments& a, CellStates& states, Seen& seen,
-                                         const ThreadRows& mine, int64 position, float unit,
+                                         const BlockRows& rows, const Queries& queries,
+                                         int64 position, float unit,
                                          unsigned char* stage, bool careful, WarpState& state) {
   const int lane = threadIdx.x % 32;
   const int matrix = lane / 8;
@@ -190,11 +185,12 @@ __device__ __forceinline__ void foldKeys(const AttentionArguments& a, CellStates
     loadMatrices(k, pieceAt(keys, KEY_PITCH, matrix % 2 * 8 + lane % 8, 2 * c + matrix / 2));
 #pragma unroll
     for (int p = 0; p < PARTS; p++) {
-      multiplyAdd<TYPE>(s[p][c % 2], k, mine.q[p][c]);
+      multiplyAdd<TYPE>(s[p][c % 2], k, queries[p][c]);
     }
   }
-  const bool whole = a.maskCount == 0 && position >= mine.visibleToAll.begin
-                     && position + WARP_KEYS <= mine.visibleToAll.end;
+  // Neither end of what a row sees falls from row to row.
+  const bool whole = a.maskCount == 0 && position >= rows.views[ROWS - 1].visible.begin
+                     && position + WARP_KEYS <= rows.views[0].visible.end;
   unsigned weights[PARTS][2]; // as the right operand
   float c[PARTS][2];
   bool corrects = false;
@@ -209,12 +205,11 @@ __device__ __forceinline__ void foldKeys(const AttentionArguments& a, CellStates
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         const int64 key = position + lane / 4 + i / 2 * 8;
-        const Interval& visible = mine.visible[p][i % 2];
-        const Row& row = mine.row[p][i % 2];
-        const bool shown = key >= visible.begin && key < visible.end
-                           && shownByMasks(a, row, key);
+        const RowView& view = rows.views[8 * p + 2 * (lane % 4) + i % 2];
+        const bool shown = key >= view.visible.begin && key < view.visible.end
+                           && shownByMasks(a, view.row, key);
         if (SCORES == Scores::GENERAL && shown) {
-          score[i] = generalScore(a, a.sequences[row.sequence], row, mine.slope[p][i % 2],
+          score[i] = generalScore(a, a.sequences[view.row.sequence], view.row, view.slope,
                                   score[i], key);
         }
         score[i] = shown ? score[i] : EMPTY;
@@ -377,10 +372,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
   Pipeline pipeline;
   pipeline.stages = stages + warp * STAGES * STAGE;
   pipeline.refill(a, plan, walk);
-  ThreadRows mine;
+  __shared__ BlockRows rows;
+  Queries queries;
   WarpState state;
   unsigned occupied = 0;
-  int rowsOf = -1;   // the row tile that `mine` belongs to
+  int rowsOf = -1;   // the row tile that `rows` and `queries` belong to
   int cellsOf = -1;  // the unit whose cell is being folded
   int stage = 0;
   int64 cellBegin = 0;
@@ -388,7 +384,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
   while (walk.settle(a, plan)) {
     if (rowsOf != walk.rows.number) {
       rowsOf = walk.rows.number;
-      setRows(a, walk.rows, mine);
+      setRows(a, walk.rows, rows, queries);
     }
     if (cellsOf != walk.unit) {
       cellsOf = walk.unit;
@@ -398,7 +394,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
     waitForCopies<STAGES - 2>();
     __syncwarp();
     pipeline.copyNext(a, plan);
-    foldKeys(a, states, seen, mine, walk.position + warp * WARP_KEYS, unit,
+    foldKeys(a, states, seen, rows, queries, walk.position + warp * WARP_KEYS, unit,
              pipeline.stages + stage * STAGE, careful, state);
     __syncwarp();
     stage = stage + 1 == STAGES ? 0 : stage + 1;

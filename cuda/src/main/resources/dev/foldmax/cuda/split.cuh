@@ -19,7 +19,6 @@ constexpr int CELL_SHIFT = 9;
 constexpr int CELL = 1 << CELL_SHIFT; // keys
 constexpr int LEVEL_STATES = MOST_LEVELS > 0 ? MOST_LEVELS : 1;
 constexpr int THREADS = WARPS * 32;
-constexpr int MERGED_PITCH = VALUE_DIM + 4; // floats
 constexpr int POISON_WORDS = (VALUE_DIM + 31) / 32;
 
 struct DecodePlan {
@@ -68,6 +67,25 @@ __device__ __forceinline__ RowTile rowTile(const AttentionArguments& a, const De
     tile.seen.end = visibleTo(s, (tile.firstRow + tile.rows - 1) / group).end;
   }
   return tile;
+}
+
+// What the score of a row needs.
+struct RowView {
+  Row row;
+  Interval visible;
+  float slope;
+};
+
+// Row r of a tile; spare rows repeat the last.
+__device__ __forceinline__ RowView rowView(const AttentionArguments& a, const RowTile& tile,
+                                           int r) {
+  const Sequence& s = a.sequences[tile.sequence];
+  const int group = groupOf(a);
+  const int own = tile.firstRow + min(r, tile.rows - 1);
+  const int head = tile.keyHead * group + own % group;
+  return {{tile.sequence, head, own / group, s.firstKey},
+          visibleTo(s, own / group),
+          slopeOf(a, tile.sequence, head)};
 }
 
 // Walks over the units from one to, exclusively, another, and over the tiles of keys in each.
@@ -143,7 +161,7 @@ __device__ __forceinline__ Piece merge(const Piece& x, const Piece& y) {
 // What the warps of a block leave of a cell, and the states of the unit's subtrees: level n holds 2^n
 // cells.
 struct CellStates {
-  float outputs[WARPS][MERGED][MERGED_PITCH]; // O of MERGED rows
+  float outputs[WARPS][MERGED][VALUE_DIM]; // O of MERGED rows
   float2 sums[WARPS][ROWS];                   // m and l
   float levelOutputs[LEVEL_STATES][ROWS][VALUE_DIM];
   float2 levelSums[LEVEL_STATES][ROWS];
