@@ -51,22 +51,41 @@ __device__ __forceinline__ unsigned pieceAt(unsigned rows, int pitch, int key, i
   return rows + key * pitch + (((piece & ~7) | ((piece ^ key) & 7)) << 4);
 }
 
-// Starts copying 16 rows of keys or values into shared memory. Columns past the head dimension and
-// rows without a bit in `present` become 0. `begin` is where a row begins, in bytes from `data`: that
-// of the tile's first row if IS_STRAIGHT, the others following at a distance of `stride`; else lane l
-// has that of row l % 16.
-template <int DIM, bool IS_STRAIGHT>
-__device__ __forceinline__ void copyRows(const unsigned char* data, int64 begin, int64 stride,
-                                         unsigned present, int dim, unsigned target, int pitch) {
+// Starts copying 16 whole rows of keys or values, which lie at a distance of `stride` bytes, into
+// shared memory.
+template <int DIM>
+__device__ __forceinline__ void copyWholeRows(const unsigned char* first, int64 stride,
+                                              unsigned target, int pitch) {
+  constexpr int PIECES = DIM / 8;                 // of a row
+  constexpr int STEP = 32 / PIECES;               // rows of one copy
+  constexpr int PERIOD = STEP < 8 ? 8 / STEP : 1; // copies after which the permutation repeats
+  const int key = threadIdx.x % 32 / PIECES;
+  const int piece = threadIdx.x % PIECES;
+  const unsigned char* source = first + key * stride + 16 * piece;
+  unsigned targets[PERIOD];
+#pragma unroll
+  for (int i = 0; i < PERIOD; i++) {
+    targets[i] = pieceAt(target, pitch, i * STEP + key, piece);
+  }
+#pragma unroll
+  for (int i = 0; i < WARP_KEYS / STEP; i++) {
+    copyAsync16(targets[i % PERIOD] + i / PERIOD * (PERIOD * STEP * pitch), source, 16);
+    source += STEP * stride;
+  }
+}
+
+// The same of any rows: row n begins `begin` bytes from `data`, as lane n says, and is 0 without a bit
+// in `present`; columns past the head dimension are 0.
+template <int DIM>
+__device__ __forceinline__ void copyRows(const unsigned char* data, int64 begin, unsigned present,
+                                         int dim, unsigned target, int pitch) {
   constexpr int PIECES = DIM / 8; // of a row
   const int lane = threadIdx.x % 32;
-  const unsigned char* first = data + begin;
 #pragma unroll
   for (int i = 0; i < WARP_KEYS * PIECES / 32; i++) {
     const int key = (i * 32 + lane) / PIECES;
     const int piece = (i * 32 + lane) % PIECES;
-    const unsigned char* row =
-        IS_STRAIGHT ? first + key * stride : data + __shfl_sync(~0u, begin, key);
+    const unsigned char* row = data + __shfl_sync(~0u, begin, key);
     const int bytes = present >> key & 1 ? min(max(2 * dim - 16 * piece, 0), 16) : 0;
     copyAsync16(pieceAt(target, pitch, key, piece), bytes > 0 ? row + 16 * piece : data, bytes);
   }
@@ -312,35 +331,50 @@ __device__ __forceinline__ void closeCell(const DecodePlan& plan, CellStates& st
   }
 }
 
+// Starts copying a warp's keys and values, wherever they lie; `key` is this lane's.
+__device__ __forceinline__ void copyAnyRows(const AttentionArguments& a, int sequence, int head,
+                                         int64 key, unsigned target) {
+  const Sequence& s = a.sequences[sequence];
+  const bool isPresent = key >= s.firstKey && key < s.endKey;
+  const unsigned present = __ballot_sync(~0u, isPresent);
+  const Place place = isPresent ? placeOf(a, s, sequence, key) : Place{0, 0};
+  copyRows<KEY_DIM>(a.k.data, 2 * elementOf(a.k, place, head), present, a.keyDim, target,
+                    KEY_PITCH);
+  copyRows<VALUE_DIM>(a.v.data, 2 * elementOf(a.v, place, head), present, a.valueDim,
+                      target + WARP_KEYS * KEY_PITCH, VALUE_PITCH);
+}
+
 // Copies of a warp's tiles run STAGES - 1 steps ahead of the fold.
 struct Pipeline {
   unsigned char* stages; // of this warp
   Walk ahead;
-  int next; // stage to fill
+  int next;                    // stage to fill
+  int tileOf;                  // the row tile that the two below belong to
+  const unsigned char* keys;   // of position 0, where rows are straight
+  const unsigned char* values; // likewise
 
   __device__ __forceinline__ void copyNext(const AttentionArguments& a, const DecodePlan& plan) {
     if (ahead.settle(a, plan)) {
       const Sequence& s = a.sequences[ahead.rows.sequence];
       const int64 first = ahead.position + threadIdx.x / 32 * WARP_KEYS;
-      const int64 key = first + threadIdx.x % WARP_KEYS;
-      const bool isPresent = key >= s.firstKey && key < s.endKey;
-      const unsigned present = __ballot_sync(~0u, isPresent);
       const unsigned target = sharedAddress(stages + next * STAGE);
-      const int head = ahead.rows.keyHead;
-      const unsigned values = target + WARP_KEYS * KEY_PITCH;
-      if (a.layout == Layout::STRAIGHT) {
-        const Place place = {s.keyBlock, s.keyRow + first};
-        copyRows<KEY_DIM, true>(a.k.data, 2 * elementOf(a.k, place, head), 2 * a.k.row, present,
-                                a.keyDim, target, KEY_PITCH);
-        copyRows<VALUE_DIM, true>(a.v.data, 2 * elementOf(a.v, place, head), 2 * a.v.row, present,
-                                  a.valueDim, values, VALUE_PITCH);
+      // Head dimensions with a pattern that repeats; the others go row by row.
+      constexpr bool REGULAR = (KEY_DIM & (KEY_DIM - 1)) == 0 && (VALUE_DIM & (VALUE_DIM - 1)) == 0;
+      if (REGULAR && a.layout == Layout::STRAIGHT && a.keyDim == KEY_DIM && a.valueDim == VALUE_DIM
+          && first >= s.firstKey && first + WARP_KEYS <= s.endKey) {
+        if (tileOf != ahead.rows.number) {
+          tileOf = ahead.rows.number;
+          const Place place = {s.keyBlock, s.keyRow};
+          keys = a.k.data + 2 * elementOf(a.k, place, ahead.rows.keyHead);
+          values = a.v.data + 2 * elementOf(a.v, place, ahead.rows.keyHead);
+        }
+        copyWholeRows<REGULAR ? KEY_DIM : 16>(keys + 2 * first * a.k.row, 2 * a.k.row, target,
+                                              KEY_PITCH);
+        copyWholeRows<REGULAR ? VALUE_DIM : 16>(values + 2 * first * a.v.row, 2 * a.v.row,
+                                                target + WARP_KEYS * KEY_PITCH, VALUE_PITCH);
       } else {
-        const Place place =
-            isPresent ? placeOf(a, s, ahead.rows.sequence, key) : Place{0, 0};
-        copyRows<KEY_DIM, false>(a.k.data, 2 * elementOf(a.k, place, head), 0, present, a.keyDim,
-                                 target, KEY_PITCH);
-        copyRows<VALUE_DIM, false>(a.v.data, 2 * elementOf(a.v, place, head), 0, present,
-                                   a.valueDim, values, VALUE_PITCH);
+        copyAnyRows(a, ahead.rows.sequence, ahead.rows.keyHead, first + threadIdx.x % WARP_KEYS,
+                    target);
       }
       ahead.position += TILE;
     }
@@ -370,6 +404,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
   letNextStart();
   Walk walk = blocksWalk(a, plan);
   Pipeline pipeline;
+  pipeline.tileOf = -1;
   pipeline.stages = stages + warp * STAGES * STAGE;
   pipeline.refill(a, plan, walk);
   __shared__ BlockRows rows;

@@ -150,11 +150,11 @@ __device__ __forceinline__ Piece merge(const Piece& x, const Piece& y) {
   z.m = fmaxf(x.m, y.m);
   const float cx = correctionOf<SCORES>(x.m, z.m);
   const float cy = correctionOf<SCORES>(y.m, z.m);
-  z.l = x.l * cx + y.l * cy;
-  z.o.x = x.o.x * cx + y.o.x * cy;
-  z.o.y = x.o.y * cx + y.o.y * cy;
-  z.o.z = x.o.z * cx + y.o.z * cy;
-  z.o.w = x.o.w * cx + y.o.w * cy;
+  z.l = fmaf(x.l, cx, y.l * cy); // written out: one rounding everywhere
+  z.o.x = fmaf(x.o.x, cx, y.o.x * cy);
+  z.o.y = fmaf(x.o.y, cx, y.o.y * cy);
+  z.o.z = fmaf(x.o.z, cx, y.o.z * cy);
+  z.o.w = fmaf(x.o.w, cx, y.o.w * cy);
   return z;
 }
 
