@@ -20,7 +20,7 @@ import java.util.Map;
  */
 abstract class SplitDecode implements AttentionKernel {
   /** The keys of a cell: CELL of split.cuh. */
-  private static final int CELL = 512;
+  private static final int CELL = 256;
 
   private static final int FOLD_WARPS = 8;
 
@@ -28,8 +28,8 @@ abstract class SplitDecode implements AttentionKernel {
   private static final int FEW_CHUNKS = 16;
 
 
-  /** Units of work for each block that fits on the device, above which chunks grow. */
-  private static final int UNITS_OF_A_BLOCK = 8;
+  /** Units for each block that fits on the device, down to which chunks may grow. */
+  private static final double UNITS_OF_A_BLOCK = 1.875;
 
   /** The largest head dimension whose tiles fit in shared memory. */
   static final int MOST_DIM = 256;
@@ -102,12 +102,12 @@ abstract class SplitDecode implements AttentionKernel {
     long rowTiles = Math.ceilDiv(rows, (long) unitRows);
     long tiles = call.batch() * (long) call.keyHeads() * rowTiles;
     int levels = 0;
-    long chunks = mostChunks(call, levels);
+    long leastUnits = (long) (UNITS_OF_A_BLOCK * pair.residentBlocks);
     while (levels < pair.shape.mostLevels()
-        && tiles * chunks > (long) UNITS_OF_A_BLOCK * pair.residentBlocks) {
+        && tiles * mostChunks(call, levels + 1) >= leastUnits) {
       levels++;
-      chunks = mostChunks(call, levels);
     }
+    long chunks = mostChunks(call, levels);
     int units = Math.toIntExact(tiles * chunks);
     MemorySegment plan = parameters.get(1);
     long states = tiles * chunks * unitRows;

@@ -13,7 +13,7 @@
 // decode       grid: any (units are taken in strides of it), THREADS, WARPS * STAGES * STAGE bytes of
 //              dynamic shared memory; then foldChunks of split.cuh
 // Options: FOLDMAX_TYPE (1 F16, 2 BF16), FOLDMAX_KEY_DIM and FOLDMAX_VALUE_DIM (multiples of 16, up
-// to 256), FOLDMAX_SCORES, FOLDMAX_RESCALE; and, for the same bits, FOLDMAX_ROWS (8 or 16) and
+// to 256), FOLDMAX_SCORES, FOLDMAX_RESCALE; and, for the same bits, FOLDMAX_ROWS (4, 8 or 16) and
 // FOLDMAX_STAGES (2 or 3).
 #include "elements.cuh"
 #include "matrix.cuh"
@@ -30,9 +30,9 @@ constexpr Rescale DIALECT = Rescale(FOLDMAX_RESCALE);
 constexpr int WARPS = 4;
 constexpr int WARP_KEYS = 16;             // that a warp takes at a time
 constexpr int TILE = WARPS * WARP_KEYS;   // keys
-constexpr int MOST_LEVELS = ROWS == 8 ? 2 : 0; // of the tree inside a unit; shared memory sets it
+constexpr int MOST_LEVELS = ROWS == 4 ? 3 : ROWS == 8 ? 1 : 0; // shared memory sets it
 constexpr int STAGES = FOLDMAX_STAGES;    // of a warp's keys and values in shared memory
-constexpr int PARTS = ROWS / 8;           // column blocks of the matrix instruction
+constexpr int PARTS = (ROWS + 7) / 8;     // column blocks of the matrix instruction
 constexpr int MERGED = 4;                 // rows whose warps are folded at a time
 
 // Rows of keys and values in shared memory have a multiple of 128 bytes; their 16-byte pieces are
@@ -224,7 +224,7 @@ __device__ __forceinline__ void foldKeys(const AttentionArguments& a, CellStates
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         const int64 key = position + lane / 4 + i / 2 * 8;
-        const RowView& view = rows.views[8 * p + 2 * (lane % 4) + i % 2];
+        const RowView& view = rows.views[min(8 * p + 2 * (lane % 4) + i % 2, ROWS - 1)];
         const bool shown = key >= view.visible.begin && key < view.visible.end
                            && shownByMasks(a, view.row, key);
         if (SCORES == Scores::GENERAL && shown) {
@@ -237,8 +237,10 @@ __device__ __forceinline__ void foldKeys(const AttentionArguments& a, CellStates
     if (careful) {
 #pragma unroll
       for (int i = 0; i < 4; i++) {
-        seen[threadIdx.x / 32][lane / 4 + i / 2 * 8][8 * p + 2 * (lane % 4) + i % 2] =
-            score[i] != EMPTY;
+        const int r = 8 * p + 2 * (lane % 4) + i % 2;
+        if (r < ROWS) {
+          seen[threadIdx.x / 32][lane / 4 + i / 2 * 8][r] = score[i] != EMPTY;
+        }
       }
     }
 #pragma unroll
@@ -305,7 +307,7 @@ __device__ __forceinline__ void closeCell(const DecodePlan& plan, CellStates& st
       for (int step = 4; step < 32; step *= 2) {
         l += __shfl_xor_sync(~0u, l, step);
       }
-      if (lane < 4) {
+      if (lane < 4 && 8 * p + 2 * lane + e < ROWS) {
         states.sums[warp][8 * p + 2 * lane + e] = make_float2(state.m[p][e], l);
       }
     }

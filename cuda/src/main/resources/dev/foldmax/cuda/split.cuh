@@ -15,7 +15,7 @@
 #pragma once
 #include "scores.cuh"
 
-constexpr int CELL_SHIFT = 9;
+constexpr int CELL_SHIFT = 8;
 constexpr int CELL = 1 << CELL_SHIFT; // keys
 constexpr int LEVEL_STATES = MOST_LEVELS > 0 ? MOST_LEVELS : 1;
 constexpr int THREADS = WARPS * 32;
