@@ -27,7 +27,7 @@ public final class CudaBackend implements Backend {
   CudaBackend(Workplace workplace) {
     this.workplace = workplace;
     this.attention = Families.attention(workplace);
-    this.rows = Families.rows();
+    this.rows = Families.rows(workplace);
   }
 
   @Override

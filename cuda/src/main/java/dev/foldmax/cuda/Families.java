@@ -10,7 +10,7 @@ final class Families {
     return new AttentionKernels(workplace, List.of(), List.of());
   }
 
-  static RowKernels rows() {
-    return new NoRows();
+  static RowKernels rows(Workplace workplace) {
+    return new NoRows(workplace);
   }
 }

@@ -7,8 +7,11 @@ import org.jspecify.annotations.Nullable;
 
 /** Stands in for the kernels on rows until they are there. */
 final class NoRows implements RowKernels {
-  private final UnsupportedOperationException reason =
-      new UnsupportedOperationException("no kernels on rows");
+  private final UnsupportedOperationException reason;
+
+  NoRows(Workplace workplace) {
+    reason = new UnsupportedOperationException("no kernels on rows of " + workplace.name());
+  }
 
   @Override
   public void softmax(DeviceRows x, DeviceRows out) {
