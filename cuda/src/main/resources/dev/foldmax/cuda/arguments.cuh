@@ -8,7 +8,8 @@ typedef long long int64;
 enum class Type : int { F32 = 0, F16 = 1, BF16 = 2, I8 = 3, F64 = 4, BOOL = 5 };
 
 // (block, head, row, column) with the last dimension contiguous and each row at a multiple of 16
-// bytes; strides count elements.
+// bytes; strides count elements. Memory can be read up to the multiple of 16 bytes that follows a
+// row's last element, whatever lies there.
 struct Matrix {
   unsigned char* data;
   int64 block;
