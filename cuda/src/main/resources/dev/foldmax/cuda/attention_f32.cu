@@ -17,6 +17,7 @@
 #include "launch.cuh"
 #include "repair.cuh"
 #include "scores.cuh"
+#include "task.cuh"
 #include "where.cuh"
 
 namespace {
@@ -96,25 +97,6 @@ __device__ __forceinline__ float4 widened(const Quad& quad, Type type, int count
 
 __device__ __forceinline__ float& component(float4& x, int i) {
   return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
-}
-
-// Which outputs a block makes.
-struct Task {
-  int sequence;
-  int head;
-  int slice;
-  int64 query; // the first
-};
-
-__device__ __forceinline__ Task taskOf(const AttentionArguments& a, int64 block) {
-  const int tiles = (int)((a.mostQueries + BM - 1) / BM);
-  const int of = (int)(block / tiles);
-  Task task;
-  task.query = (int64)(tiles - 1 - (int)(block - (int64)of * tiles)) * BM;
-  task.slice = of % SLICES;
-  task.head = of / SLICES % a.queryHeads;
-  task.sequence = of / SLICES / a.queryHeads;
-  return task;
 }
 
 // One block's work on one task. Threads are (4, 2) warps of (4, 8) lanes over (BM, BN) and
@@ -413,7 +395,7 @@ struct Block {
         shared.p[row(i) * P_STRIDE + column(j)] = p;
         sum += p;
       }
-      l[i] = now == EMPTY ? l[i] + sum : fmaf(l[i], c[i], sum);
+      l[i] = fmaf(l[i], c[i], sum);
     }
     if (pass != Pass::TAINT && __any_sync(~0u, rescale)) {
 #pragma unroll
@@ -431,12 +413,7 @@ struct Block {
     const int64 last = smaller(s.queries, task.query + BM) - 1;
     const Interval lowest = visibleTo(s, task.query);
     const Interval highest = visibleTo(s, last);
-    for (int r = threadIdx.x; r < BM; r += THREADS) {
-      const bool exists = task.query + r < s.queries;
-      const Interval seen = visibleTo(s, task.query + r);
-      shared.begin[r] = exists ? seen.begin : 0;
-      shared.end[r] = exists ? seen.end : 0;
-    }
+    fillVisible(s, task.query, shared.begin, shared.end);
     if (RESIDENT) {
       putQueries();
     }
@@ -516,19 +493,9 @@ struct Block {
   }
 };
 
-__device__ __forceinline__ void copySequence(const AttentionArguments& a, Shared& shared,
-                                             int sequence) {
-  constexpr int WORDS = sizeof(Sequence) / sizeof(int64);
-  if (threadIdx.x < WORDS) {
-    reinterpret_cast<int64*>(&shared.sequence)[threadIdx.x] =
-        reinterpret_cast<const int64*>(a.sequences + sequence)[threadIdx.x];
-  }
-  __syncthreads();
-}
-
 __device__ __forceinline__ bool attendTask(const AttentionArguments& a, Shared& shared,
                                            const Task& task, Pass pass) {
-  copySequence(a, shared, task.sequence);
+  copySequence(a, task.sequence, shared.sequence);
   Block block(a, shared, task, pass);
   if (task.query >= shared.sequence.queries) {
     return false;
@@ -547,9 +514,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   Shared& shared = *reinterpret_cast<Shared*>(memory);
 #if FOLDMAX_REPAIR
   forEachDirty(dirty, tasks, [&](int64 task, Pass pass) {
-    attendTask(a, shared, taskOf(a, task), pass);
+    attendTask(a, shared, taskOf(a, task, BM, SLICES), pass);
   });
 #else
-  note(dirty, blockIdx.x, attendTask(a, shared, taskOf(a, blockIdx.x), Pass::PLAIN));
+  note(dirty, blockIdx.x, attendTask(a, shared, taskOf(a, blockIdx.x, BM, SLICES), Pass::PLAIN));
 #endif
 }
