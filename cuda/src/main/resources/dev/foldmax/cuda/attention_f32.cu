@@ -13,7 +13,7 @@
 // block, shared memory and tiles: launchShape
 // options FOLDMAX_KEY_DIM, FOLDMAX_VALUE_DIM: at least the dimensions, multiples of 16
 //         FOLDMAX_RESCALE
-//         FOLDMAX_REPAIR: 1 for the kernel that does again what `dirty` notes, see repair.cuh
+// repair  see repair.cuh
 #include "launch.cuh"
 #include "repair.cuh"
 #include "scores.cuh"
@@ -53,7 +53,7 @@ struct Shared {
   float halves[2][BM]; // of the rows' reductions: each half of the columns is another warp's
   int64 begin[BM];     // what each row sees
   int64 end[BM];
-  Sequence sequence;
+  Work work;
 };
 
 // Four elements as they are stored; for I8, whose elements fill but one word, y is the row's scale.
@@ -108,9 +108,9 @@ struct Block {
 
   const AttentionArguments& a;
   Shared& shared;
-  const Task task;
+  const Task& task; // in shared memory, and so is the sequence
   const Pass pass;
-  const Sequence& s; // in shared memory
+  const Sequence& s;
   const int keyHead;
   const int half;     // of the columns, a warp's
   const int lane8;    // of the columns within
@@ -121,13 +121,12 @@ struct Block {
   Quad staged[STAGED];
   Quad stagedQ[RESIDENT ? 1 : KEY_QUADS];
 
-  __device__ __forceinline__ Block(const AttentionArguments& a, Shared& shared, const Task& task,
-                                   Pass pass)
+  __device__ __forceinline__ Block(const AttentionArguments& a, Shared& shared, Pass pass)
       : a(a),
         shared(shared),
-        task(task),
+        task(shared.work.task),
         pass(pass),
-        s(shared.sequence),
+        s(shared.work.sequence),
         keyHead(task.head / (a.queryHeads / a.keyHeads)),
         half(threadIdx.x / 32 % 2),
         lane8(threadIdx.x % 8),
@@ -210,9 +209,11 @@ struct Block {
       for (int i = 0; i < VALUE_QUADS; i++) {
         const int dim = task.slice * SLICE + threadIdx.x % (SLICE / QUAD) * QUAD;
         float4 x = widened(staged[i], a.v.type, a.valueDim - dim);
+        if (pass != Pass::PLAIN) {
 #pragma unroll
-        for (int c = 0; c < QUAD; c++) {
-          component(x, c) = valueIn(pass, component(x, c));
+          for (int c = 0; c < QUAD; c++) {
+            component(x, c) = valueIn(pass, component(x, c));
+          }
         }
         *reinterpret_cast<float4*>(to + (threadIdx.x + THREADS * i) * QUAD) = x;
       }
@@ -345,6 +346,17 @@ struct Block {
     }
   }
 
+  // TAINT: a visible key weighs 1.
+  __device__ __forceinline__ void flatten(float (&scores)[ROWS][COLUMNS]) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+#pragma unroll
+      for (int j = 0; j < COLUMNS; j++) {
+        scores[i][j] = scores[i][j] == EMPTY ? EMPTY : 0.0f;
+      }
+    }
+  }
+
   // The value of a row's reduction over both halves of its columns. All threads come here.
   template <class Combine>
   __device__ __forceinline__ void reduce(float (&x)[ROWS], Combine combine) {
@@ -389,15 +401,13 @@ struct Block {
       float sum = 0.0f;
 #pragma unroll
       for (int j = 0; j < COLUMNS; j++) {
-        const float p = pass == Pass::TAINT
-                            ? (scores[i][j] == EMPTY ? 0.0f : 1.0f)
-                            : weight<Scores::GENERAL>(scores[i][j], shift(now), 1.0f);
+        const float p = weight<Scores::GENERAL>(scores[i][j], shift(now), 1.0f);
         shared.p[row(i) * P_STRIDE + column(j)] = p;
         sum += p;
       }
       l[i] = fmaf(l[i], c[i], sum);
     }
-    if (pass != Pass::TAINT && __any_sync(~0u, rescale)) {
+    if (__any_sync(~0u, rescale)) {
 #pragma unroll
       for (int i = 0; i < ROWS; i++) {
 #pragma unroll
@@ -447,6 +457,9 @@ struct Block {
         } else {
           transform(scores, start);
         }
+        if (pass == Pass::TAINT) {
+          flatten(scores);
+        }
         weigh(scores);
       }
       buffer ^= 1;
@@ -495,9 +508,9 @@ struct Block {
 
 __device__ __forceinline__ bool attendTask(const AttentionArguments& a, Shared& shared,
                                            const Task& task, Pass pass) {
-  copySequence(a, task.sequence, shared.sequence);
-  Block block(a, shared, task, pass);
-  if (task.query >= shared.sequence.queries) {
+  begin(shared.work, a, task);
+  Block block(a, shared, pass);
+  if (task.query >= shared.work.sequence.queries) {
     return false;
   }
   block.fold();
@@ -509,14 +522,15 @@ __device__ __forceinline__ bool attendTask(const AttentionArguments& a, Shared& 
 extern "C" __constant__ LaunchShape launchShape = {THREADS, sizeof(Shared), BM, SLICES};
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    attend(const __grid_constant__ AttentionArguments a, unsigned char* dirty, int64 tasks) {
+    attend(const __grid_constant__ AttentionArguments a, unsigned char* noted, int64 tasks,
+           int repair) {
   extern __shared__ float4 memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
-#if FOLDMAX_REPAIR
-  forEachDirty(dirty, tasks, [&](int64 task, Pass pass) {
-    attendTask(a, shared, taskOf(a, task, BM, SLICES), pass);
-  });
-#else
-  note(dirty, blockIdx.x, attendTask(a, shared, taskOf(a, blockIdx.x, BM, SLICES), Pass::PLAIN));
-#endif
+  Turn turn = firstTurn(noted, tasks, repair != 0);
+#pragma unroll 1
+  while (turn.task < tasks) {
+    const bool nonFinite =
+        attendTask(a, shared, taskOf(a, turn.task, BM, SLICES), turn.pass);
+    turn = nextTurn(noted, tasks, turn, nonFinite);
+  }
 }

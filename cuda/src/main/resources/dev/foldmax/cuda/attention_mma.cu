@@ -15,7 +15,7 @@
 //         FOLDMAX_KEY_DIM, FOLDMAX_VALUE_DIM: at least the dimensions; 16, or multiples of 32
 //         FOLDMAX_SCORES, FOLDMAX_RESCALE
 //         FOLDMAX_SHARED: the most bytes of shared memory that a block may have
-//         FOLDMAX_REPAIR: 1 for the kernel that does again what `dirty` notes, see repair.cuh
+// repair  see repair.cuh
 #include "launch.cuh"
 #include "mma.cuh"
 #include "repair.cuh"
@@ -52,7 +52,7 @@ struct SharedOf {
   float patch[WARPS][16 * PATCH_STRIDE];
   int64 begin[BM]; // what each row sees
   int64 end[BM];
-  Sequence sequence;
+  Work work;
 };
 
 // GENERAL scores take registers of their own.
@@ -80,9 +80,9 @@ constexpr bool CAN_COPY_STRAIGHT = THREADS % Tile<DIM>::CHUNKS == 0
 struct Block {
   const AttentionArguments& a;
   Shared& shared;
-  const Task task;
+  const Task& task; // in shared memory, and so is the sequence
   const Pass pass;
-  const Sequence& s; // in shared memory
+  const Sequence& s;
   const int keyHead;
   const int lane;
   const int warpRow; // the warp's first
@@ -92,13 +92,12 @@ struct Block {
   float m[MT][2];
   float l[MT][2]; // of this thread's columns
 
-  __device__ __forceinline__ Block(const AttentionArguments& a, Shared& shared, const Task& task,
-                                   Pass pass)
+  __device__ __forceinline__ Block(const AttentionArguments& a, Shared& shared, Pass pass)
       : a(a),
         shared(shared),
-        task(task),
+        task(shared.work.task),
         pass(pass),
-        s(shared.sequence),
+        s(shared.work.sequence),
         keyHead(task.head / (a.queryHeads / a.keyHeads)),
         lane(threadIdx.x % 32),
         warpRow(threadIdx.x / 32 * 16 * MT),
@@ -202,7 +201,7 @@ struct Block {
     copyKeys<SLICE>(a.v, start, task.slice * SLICE, a.valueDim, shared.v[stage], place);
   }
 
-  // REPAIR: values as the pass takes them.
+  // CLEAN and TAINT: values as the pass takes them.
   __device__ __forceinline__ void replaceValues(int stage) {
     unsigned short* v = reinterpret_cast<unsigned short*>(shared.v[stage]);
     const unsigned short one = (unsigned short)pack<TYPE>(1.0f, 0.0f);
@@ -384,6 +383,20 @@ struct Block {
     }
   }
 
+  // TAINT: a visible key weighs 1.
+  __device__ __forceinline__ void flatten(float (&scores)[MT][NT][4]) {
+#pragma unroll
+    for (int i = 0; i < MT; i++) {
+#pragma unroll
+      for (int n = 0; n < NT; n++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+          scores[i][n][e] = scores[i][n][e] == EMPTY ? EMPTY : 0.0f;
+        }
+      }
+    }
+  }
+
   // The new maxima, and O and l corrected to them.
   __device__ __forceinline__ void raise(const float (&scores)[MT][NT][4]) {
     float c[MT][2];
@@ -407,7 +420,7 @@ struct Block {
         l[i][h] *= c[i][h];
       }
     }
-    if (pass != Pass::TAINT && __any_sync(~0u, rescale)) {
+    if (__any_sync(~0u, rescale)) {
 #pragma unroll
       for (int i = 0; i < MT; i++) {
 #pragma unroll
@@ -441,8 +454,7 @@ struct Block {
           float p[2];
 #pragma unroll
           for (int f = 0; f < 2; f++) {
-            p[f] = pass == Pass::TAINT ? (two[2 * h + f] == EMPTY ? 0.0f : 1.0f)
-                                       : weight<SCORES>(two[2 * h + f], shift(m[i][h]), unit);
+            p[f] = weight<SCORES>(two[2 * h + f], shift(m[i][h]), unit);
           }
           l[i][h] += p[0] + p[1];
           x[i][e] = pack<TYPE>(p[0], p[1]);
@@ -497,6 +509,9 @@ struct Block {
         }
         if (start < shared.begin[lastRow] || start + BN > shared.end[warpRow]) {
           hide(scores, start);
+        }
+        if (pass == Pass::TAINT) {
+          flatten(scores);
         }
         raise(scores);
         multiplyValues(scores, stage);
@@ -588,11 +603,11 @@ struct Block {
 
 __device__ __forceinline__ bool attendTask(const AttentionArguments& a, Shared& shared,
                                            const Task& task, Pass pass) {
-  copySequence(a, task.sequence, shared.sequence);
-  if (task.query >= shared.sequence.queries) {
+  begin(shared.work, a, task);
+  if (task.query >= shared.work.sequence.queries) {
     return false;
   }
-  Block block(a, shared, task, pass);
+  Block block(a, shared, pass);
   block.fold();
   return block.finishRows();
 }
@@ -602,14 +617,15 @@ __device__ __forceinline__ bool attendTask(const AttentionArguments& a, Shared& 
 extern "C" __constant__ LaunchShape launchShape = {THREADS, sizeof(Shared), BM, SLICES};
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    attend(const __grid_constant__ AttentionArguments a, unsigned char* dirty, int64 tasks) {
+    attend(const __grid_constant__ AttentionArguments a, unsigned char* noted, int64 tasks,
+           int repair) {
   extern __shared__ __align__(128) unsigned char memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
-#if FOLDMAX_REPAIR
-  forEachDirty(dirty, tasks, [&](int64 task, Pass pass) {
-    attendTask(a, shared, taskOf(a, task, BM, SLICES), pass);
-  });
-#else
-  note(dirty, blockIdx.x, attendTask(a, shared, taskOf(a, blockIdx.x, BM, SLICES), Pass::PLAIN));
-#endif
+  Turn turn = firstTurn(noted, tasks, repair != 0);
+#pragma unroll 1
+  while (turn.task < tasks) {
+    const bool nonFinite =
+        attendTask(a, shared, taskOf(a, turn.task, BM, SLICES), turn.pass);
+    turn = nextTurn(noted, tasks, turn, nonFinite);
+  }
 }

@@ -25,13 +25,21 @@ __device__ __forceinline__ Task taskOf(const AttentionArguments& a, int64 index,
   return task;
 }
 
-// Copies a sequence to shared memory. All threads come here, and may read it when they leave.
-__device__ __forceinline__ void copySequence(const AttentionArguments& a, int sequence,
-                                             Sequence& to) {
+// A task and its sequence, in shared memory: registers are scarce, and these are rarely needed.
+struct Work {
+  Task task;
+  Sequence sequence;
+};
+
+// Writes down a task. All threads come here, and may read it when they leave.
+__device__ __forceinline__ void begin(Work& work, const AttentionArguments& a, const Task& task) {
   constexpr int WORDS = sizeof(Sequence) / sizeof(int64);
+  if (threadIdx.x == 0) {
+    work.task = task;
+  }
   if (threadIdx.x < WORDS) {
-    reinterpret_cast<int64*>(&to)[threadIdx.x] =
-        reinterpret_cast<const int64*>(a.sequences + sequence)[threadIdx.x];
+    reinterpret_cast<int64*>(&work.sequence)[threadIdx.x] =
+        reinterpret_cast<const int64*>(a.sequences + task.sequence)[threadIdx.x];
   }
   __syncthreads();
 }
