@@ -17,62 +17,6 @@ namespace {
 // Threads of the kernels in which warps work for themselves.
 constexpr int SEVERAL_WARPS = 128;
 
-// Writes PACKS packs of results, which `results` makes from each pack of x.
-template <int PACKS, int STEP, Type OUT, typename Results>
-__device__ __forceinline__ void writeAll(const Target& target, int first,
-                                         uint4 (&packs)[PACKS], const Results& results) {
-#pragma unroll
-  for (int k = 0; k < PACKS; k++) {
-    const int p = first + k * STEP;
-    if (p * WIDTH < target.length) {
-      float y[WIDTH];
-      widen<INPUT>(packs[k], y);
-      results(y);
-      writePack<OUT>(target, p, y);
-    }
-  }
-}
-
-template <int PACKS, int STEP, typename Results>
-__device__ __forceinline__ void writeAll(const Target& target, Type type, int first,
-                                         uint4 (&packs)[PACKS], const Results& results) {
-  switch (type) {
-    case Type::F32:
-      writeAll<PACKS, STEP, Type::F32>(target, first, packs, results);
-      break;
-    case Type::F16:
-      writeAll<PACKS, STEP, Type::F16>(target, first, packs, results);
-      break;
-    case Type::BF16:
-      writeAll<PACKS, STEP, Type::BF16>(target, first, packs, results);
-      break;
-    default:
-      writeAll<PACKS, STEP, Type::F64>(target, first, packs, results);
-  }
-}
-
-// Turns packs of float32 into their weights under `subtracted` and sums these; 16-bit packs are left
-// as they are, because float32 weights would take twice the registers.
-template <int PACKS, bool IS_LOG>
-__device__ __forceinline__ float weigh(uint4 (&packs)[PACKS], float subtracted) {
-  float sum[2] = {0.0f, 0.0f};
-#pragma unroll
-  for (int k = 0; k < PACKS; k++) {
-    float x[WIDTH];
-    widen<INPUT>(packs[k], x);
-#pragma unroll
-    for (int i = 0; i < WIDTH; i++) {
-      x[i] = weightOf(x[i] - subtracted);
-      sum[i & 1] += x[i];
-    }
-    if (INPUT == Type::F32 && !IS_LOG) {
-      packs[k] = make_uint4(__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]),
-                            __float_as_uint(x[3]));
-    }
-  }
-  return sum[0] + sum[1];
-}
-
 // A row by THREADS threads; THREADS = WARP serves a row a warp.
 template <int THREADS, int PACKS, bool IS_LOG>
 __device__ __forceinline__ void softmaxInRegisters(const RowArguments& a) {
@@ -89,16 +33,9 @@ __device__ __forceinline__ void softmaxInRegisters(const RowArguments& a) {
   const float l = weigh<PACKS, IS_LOG>(packs, shift(m));
   const State s = mergedOverBlock<THREADS>({m, l}, shared);
   forgetWidened<PACKS>(packs);
-  const Finish finish = finishOf(s);
-  const float factor = naturalCorrection(m, s.m) * finish.factor; // for weights under m
-  const Target target = targetOf(a.out + row * a.outStride * sizeOf(a.outType), (int)a.length,
-                                 a.outType);
-  writeAll<PACKS, THREADS>(target, a.outType, t, packs, [&](float (&y)[WIDTH]) {
-#pragma unroll
-    for (int i = 0; i < WIDTH; i++) {
-      y[i] = INPUT == Type::F32 && !IS_LOG ? y[i] * factor : finished<IS_LOG>(y[i], finish);
-    }
-  });
+  writeResults<PACKS, THREADS, IS_LOG>(
+      targetOf(a.out + row * a.outStride * sizeOf(a.outType), (int)a.length, a.outType), a.outType,
+      t, packs, m, s);
 }
 
 template <int PACKS>

@@ -350,3 +350,74 @@ template <bool IS_LOG>
 __device__ __forceinline__ float finished(float x, const Finish& f) {
   return IS_LOG ? x - f.subtracted - f.logarithm : weightOf(x - f.subtracted) * f.factor;
 }
+
+// Writes PACKS packs of results, which `results` makes from each pack of x.
+template <int PACKS, int STEP, Type OUT, typename Results>
+__device__ __forceinline__ void writeAll(const Target& target, int first,
+                                         uint4 (&packs)[PACKS], const Results& results) {
+#pragma unroll
+  for (int k = 0; k < PACKS; k++) {
+    const int p = first + k * STEP;
+    if (p * WIDTH < target.length) {
+      float y[WIDTH];
+      widen<INPUT>(packs[k], y);
+      results(y);
+      writePack<OUT>(target, p, y);
+    }
+  }
+}
+
+template <int PACKS, int STEP, typename Results>
+__device__ __forceinline__ void writeAll(const Target& target, Type type, int first,
+                                         uint4 (&packs)[PACKS], const Results& results) {
+  switch (type) {
+    case Type::F32:
+      writeAll<PACKS, STEP, Type::F32>(target, first, packs, results);
+      break;
+    case Type::F16:
+      writeAll<PACKS, STEP, Type::F16>(target, first, packs, results);
+      break;
+    case Type::BF16:
+      writeAll<PACKS, STEP, Type::BF16>(target, first, packs, results);
+      break;
+    default:
+      writeAll<PACKS, STEP, Type::F64>(target, first, packs, results);
+  }
+}
+
+// Turns packs of float32 into their weights under `subtracted` and sums these; 16-bit packs are left
+// as they are, because float32 weights would take twice the registers.
+template <int PACKS, bool IS_LOG>
+__device__ __forceinline__ float weigh(uint4 (&packs)[PACKS], float subtracted) {
+  float sum[2] = {0.0f, 0.0f};
+#pragma unroll
+  for (int k = 0; k < PACKS; k++) {
+    float x[WIDTH];
+    widen<INPUT>(packs[k], x);
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++) {
+      x[i] = weightOf(x[i] - subtracted);
+      sum[i & 1] += x[i];
+    }
+    if (INPUT == Type::F32 && !IS_LOG) {
+      packs[k] = make_uint4(__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]),
+                            __float_as_uint(x[3]));
+    }
+  }
+  return sum[0] + sum[1];
+}
+
+// Writes the results of packs that `weigh` has seen under the thread's maximum m; s is the state of
+// their row.
+template <int PACKS, int STEP, bool IS_LOG>
+__device__ __forceinline__ void writeResults(const Target& target, Type type, int first,
+                                             uint4 (&packs)[PACKS], float m, State s) {
+  const Finish finish = finishOf(s);
+  const float factor = naturalCorrection(m, s.m) * finish.factor;
+  writeAll<PACKS, STEP>(target, type, first, packs, [&](float (&y)[WIDTH]) {
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++) {
+      y[i] = INPUT == Type::F32 && !IS_LOG ? y[i] * factor : finished<IS_LOG>(y[i], finish);
+    }
+  });
+}
