@@ -14,6 +14,6 @@ final class Families {
   }
 
   static RowKernels rows(Workplace workplace) {
-    return new NoRows(workplace);
+    return new RowKernels(workplace);
   }
 }
