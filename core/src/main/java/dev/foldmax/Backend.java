@@ -1,5 +1,6 @@
 package dev.foldmax;
 
+import java.lang.foreign.Arena;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -183,6 +184,56 @@ public interface Backend extends AutoCloseable {
    * @param lse floating, of the shape of an lse, or null; may be one of them
    */
   void merge(List<Tensor> outputs, List<Tensor> lses, Tensor out, @Nullable Tensor lse);
+
+  /**
+   * A new tensor, row-major, in the memory that this backend works in: the device's, or on a host
+   * backend memory outside of the heap. It lives as long as the arena. Its elements are
+   * unspecified.
+   *
+   * @param arena closing it frees the memory (on a device once the work that was asked for so far
+   *     is done); {@link Arena#ofAuto} leaves that to the garbage collector
+   */
+  default Tensor allocate(Arena arena, DType dtype, long... shape) {
+    return Backends.allocate(arena, dtype, shape);
+  }
+
+  /**
+   * A copy of a tensor, row-major, in the memory that this backend works in: where tensors are to
+   * lie that are used by many calls, such as a cache of keys and values.
+   *
+   * @param arena as for {@link #allocate}
+   * @param tensor on the host
+   */
+  default Tensor upload(Arena arena, Tensor tensor) {
+    Tensor copy = allocate(arena, tensor.dtype(), tensor.shape());
+    copy(tensor, copy);
+    return copy;
+  }
+
+  /** A copy of a tensor in a new one on the host, complete on return. */
+  default Tensor download(Tensor tensor) {
+    Tensor copy = Tensor.allocate(tensor.dtype(), tensor.shape());
+    copy(tensor, copy);
+    return copy;
+  }
+
+  /**
+   * Copies elements, each rounded once if the types differ. Where one of the tensors lies on the
+   * host, the copy is complete on return.
+   *
+   * @param source on the host, or of this backend's device
+   * @param target of the same shape, likewise; must not overlap the source
+   */
+  default void copy(Tensor source, Tensor target) {
+    target.copyFrom(source);
+  }
+
+  /**
+   * Waits until everything that was asked for is done. Calls whose tensors all lie on a device
+   * return before their work is done, in the order of which it is done; a call with a tensor on the
+   * host is complete on return, as is every call of a host backend.
+   */
+  default void synchronize() {}
 
   /** {@link #softmax(Tensor, Tensor)} into a new tensor of the type of {@code x}. */
   default Tensor softmax(Tensor x) {

@@ -2,6 +2,7 @@ package dev.foldmax;
 
 import dev.foldmax.cpu.CpuBackend;
 import dev.foldmax.reference.ReferenceBackend;
+import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -21,6 +22,8 @@ final class Backends {
           + VECTOR_MODULE
           + ": start java with --add-modules "
           + VECTOR_MODULE;
+
+  private static final long CACHE_LINE = 64;
 
   private Backends() {}
 
@@ -131,5 +134,10 @@ final class Backends {
       throw new IllegalArgumentException(name + ": expected at least one dimension, got " + tensor);
     }
     return Arrays.copyOf(tensor.shape(), tensor.rank() - 1);
+  }
+
+  static Tensor allocate(Arena arena, DType dtype, long... shape) {
+    long bytes = Tensor.bytes(dtype, shape);
+    return Tensor.of(arena.allocate(bytes, CACHE_LINE), dtype, shape);
   }
 }

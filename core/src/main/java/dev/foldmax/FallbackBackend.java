@@ -1,5 +1,6 @@
 package dev.foldmax;
 
+import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -88,7 +89,23 @@ final class FallbackBackend implements Backend {
 
   @Override
   public void merge(List<Tensor> outputs, List<Tensor> lses, Tensor out, @Nullable Tensor lse) {
-    order.getLast().merge(outputs, lses, out, lse);
+    Backend backend = out.isOnHost() ? order.getLast() : order.getFirst();
+    backend.merge(outputs, lses, out, lse);
+  }
+
+  @Override
+  public Tensor allocate(Arena arena, DType dtype, long... shape) {
+    return order.getFirst().allocate(arena, dtype, shape);
+  }
+
+  @Override
+  public void copy(Tensor source, Tensor target) {
+    order.getFirst().copy(source, target);
+  }
+
+  @Override
+  public void synchronize() {
+    order.forEach(Backend::synchronize);
   }
 
   @Override

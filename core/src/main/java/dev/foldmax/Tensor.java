@@ -7,9 +7,11 @@ import static java.lang.foreign.ValueLayout.JAVA_INT_UNALIGNED;
 import static java.lang.foreign.ValueLayout.JAVA_LONG_UNALIGNED;
 import static java.lang.foreign.ValueLayout.JAVA_SHORT_UNALIGNED;
 
+import dev.foldmax.spi.DeviceMemory;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A view of a {@link MemorySegment} as an array of any number of dimensions: a {@link DType}, a
@@ -20,6 +22,10 @@ import java.util.Arrays;
  * {@link #permute} and {@link #expand} give other views of the same memory. Sizes, offsets and
  * strides are 64-bit and count elements; a segment need not be aligned to the element size.
  *
+ * <p>A tensor of a device ({@link Backend#upload}) has the same views, but only that device's
+ * backend reads and writes its elements: {@link #segment} and all access to elements is an {@link
+ * IllegalStateException}.
+ *
  * <p>A tensor is immutable, its memory is not: it is as thread-safe as the memory behind it. The
  * tensor keeps a heap array alive; whoever wraps a segment of an {@link Arena} keeps that arena
  * open (access after it is closed is an {@link IllegalStateException}, never a crash).
@@ -28,13 +34,38 @@ public final class Tensor {
   private final DType dtype;
   private final long[] shape;
   private final long[] strides;
-  private final MemorySegment segment;
+  private final MemorySegment segment; // of length 0 where the elements lie on a device
+  private final @Nullable DeviceMemory device;
+  private final long deviceOffset; // of the first element, in bytes
 
   private Tensor(DType dtype, long[] shape, long[] strides, MemorySegment segment) {
+    this(dtype, shape, strides, segment, null, 0);
+  }
+
+  private Tensor(
+      DType dtype,
+      long[] shape,
+      long[] strides,
+      MemorySegment segment,
+      @Nullable DeviceMemory device,
+      long deviceOffset) {
     this.dtype = dtype;
     this.shape = shape;
     this.strides = strides;
     this.segment = segment;
+    this.device = device;
+    this.deviceOffset = deviceOffset;
+  }
+
+  /** Another view of the same memory, from a byte of it on. */
+  private Tensor view(long[] newShape, long[] newStrides, long skippedBytes) {
+    return device == null
+        ? new Tensor(
+            dtype,
+            newShape,
+            newStrides,
+            skippedBytes == 0 ? segment : segment.asSlice(skippedBytes))
+        : new Tensor(dtype, newShape, newStrides, segment, device, deviceOffset + skippedBytes);
   }
 
   /** Wraps a heap array as F32, row-major; the array's length must be the shape's product. */
@@ -125,17 +156,7 @@ public final class Tensor {
           last = Math.addExact(last, Math.multiplyExact(shape[i] - 1, strides[i]));
         }
       }
-      long needed = elements == 0 ? 0 : Math.multiplyExact(last + 1, dtype.bytes());
-      if (needed > segment.byteSize()) {
-        throw new IllegalArgumentException(
-            "segment: "
-                + dtype
-                + Arrays.toString(shape)
-                + " needs "
-                + needed
-                + " bytes, the segment has "
-                + segment.byteSize());
-      }
+      checkFits("segment", segment.byteSize(), dtype, elements == 0 ? 0 : last + 1, shape);
     } catch (ArithmeticException e) {
       throw new IllegalArgumentException(
           "shape: "
@@ -167,9 +188,38 @@ public final class Tensor {
             case I64 -> MemorySegment.ofArray(new long[n]);
           };
     } else {
-      segment = Arena.ofAuto().allocate(Math.multiplyExact(elements, dtype.bytes()), 64);
+      segment = Arena.ofAuto().allocate(bytes(dtype, shape), 64);
     }
     return of(segment, dtype, shape);
+  }
+
+  /**
+   * A view of a device's memory, row-major from its first byte; for authors of backends.
+   *
+   * @throws IllegalArgumentException if the memory is too small
+   */
+  public static Tensor on(DeviceMemory memory, DType dtype, long... shape) {
+    long[] strides = rowMajor(shape);
+    checkFits("device memory", memory.byteSize(), dtype, elements(shape), shape);
+    return new Tensor(dtype, shape.clone(), strides, MemorySegment.NULL, memory, 0);
+  }
+
+  private static void checkFits(
+      String name, long available, DType dtype, long elements, long[] shape) {
+    long needed = Math.multiplyExact(elements, dtype.bytes());
+    if (needed > available) {
+      throw new IllegalArgumentException(
+          name
+              + ": "
+              + dtype
+              + Arrays.toString(shape)
+              + " needs "
+              + needed
+              + " bytes, the "
+              + name
+              + " has "
+              + available);
+    }
   }
 
   private static Tensor ofArray(MemorySegment segment, DType dtype, int length, long[] shape) {
@@ -183,6 +233,11 @@ public final class Tensor {
               + length);
     }
     return of(segment, dtype, shape);
+  }
+
+  /** The size in bytes of a contiguous tensor. */
+  static long bytes(DType dtype, long[] shape) {
+    return Math.multiplyExact(elements(shape), dtype.bytes());
   }
 
   private static long elements(long[] shape) {
@@ -261,9 +316,37 @@ public final class Tensor {
   /**
    * The memory: element {@code (i, j, ...)} lies at byte {@code (i * stride(0) + j * stride(1) +
    * ...) * dtype().bytes()} of it.
+   *
+   * @throws IllegalStateException for a tensor on a device
    */
   public MemorySegment segment() {
+    if (device != null) {
+      throw new IllegalStateException(
+          this + " cannot be read or written by the host: Backend.download makes a copy");
+    }
     return segment;
+  }
+
+  /** Whether the elements lie in memory of this process, and not on a device. */
+  public boolean isOnHost() {
+    return device == null;
+  }
+
+  /** The device memory that this is a view of, or null for a tensor on the host. */
+  public @Nullable DeviceMemory deviceMemory() {
+    return device;
+  }
+
+  /**
+   * The address of the first element of a tensor on a device.
+   *
+   * @throws IllegalStateException for a tensor on the host, and after the memory was freed
+   */
+  public long deviceAddress() {
+    if (device == null) {
+      throw new IllegalStateException(this + " lies on the host: Backend.upload copies it");
+    }
+    return device.address() + deviceOffset;
   }
 
   /** Whether the elements lie without gaps in row-major order. */
@@ -299,15 +382,14 @@ public final class Tensor {
     long[] sliced = shape.clone();
     sliced[dimension] = end - begin;
     long skipped = elements(sliced) == 0 ? 0 : begin * strides[dimension] * dtype.bytes();
-    return new Tensor(dtype, sliced, strides, segment.asSlice(skipped));
+    return view(sliced, strides, skipped);
   }
 
   /** A view without a dimension, at one index of it. */
   public Tensor select(int axis, long index) {
     int dimension = checkAxis(axis);
     Tensor one = slice(axis, index, index + 1);
-    return new Tensor(
-        dtype, without(one.shape, dimension), without(strides, dimension), one.segment);
+    return one.view(without(one.shape, dimension), without(strides, dimension), 0);
   }
 
   /**
@@ -333,7 +415,7 @@ public final class Tensor {
       permutedShape[i] = shape[axis];
       permutedStrides[i] = strides[axis];
     }
-    return new Tensor(dtype, permutedShape, permutedStrides, segment);
+    return view(permutedShape, permutedStrides, 0);
   }
 
   /**
@@ -351,7 +433,7 @@ public final class Tensor {
     for (int i = 0; i < shape.length; i++) {
       expanded[i + added] = shape[i] == target[i + added] ? strides[i] : 0;
     }
-    return new Tensor(dtype, target.clone(), expanded, segment);
+    return view(target.clone(), expanded, 0);
   }
 
   /** Whether {@link #expand} to the given shape would succeed. */
@@ -375,7 +457,7 @@ public final class Tensor {
               + " cannot be viewed as "
               + Arrays.toString(target));
     }
-    return new Tensor(dtype, target.clone(), rowMajor(target), segment);
+    return view(target.clone(), rowMajor(target), 0);
   }
 
   /**
@@ -428,14 +510,14 @@ public final class Tensor {
   /** The element at an offset in elements, as a float64. */
   public double at(long offset) {
     return switch (dtype) {
-      case F64 -> segment.get(JAVA_DOUBLE_UNALIGNED, offset << 3);
-      case F32 -> segment.get(JAVA_FLOAT_UNALIGNED, offset << 2);
-      case F16 -> Float.float16ToFloat(segment.get(JAVA_SHORT_UNALIGNED, offset << 1));
-      case BF16 -> DType.bf16ToFloat(segment.get(JAVA_SHORT_UNALIGNED, offset << 1));
-      case I8 -> segment.get(JAVA_BYTE, offset);
-      case BOOL -> segment.get(JAVA_BYTE, offset) == 0 ? 0 : 1;
-      case I32 -> segment.get(JAVA_INT_UNALIGNED, offset << 2);
-      case I64 -> segment.get(JAVA_LONG_UNALIGNED, offset << 3);
+      case F64 -> segment().get(JAVA_DOUBLE_UNALIGNED, offset << 3);
+      case F32 -> segment().get(JAVA_FLOAT_UNALIGNED, offset << 2);
+      case F16 -> Float.float16ToFloat(segment().get(JAVA_SHORT_UNALIGNED, offset << 1));
+      case BF16 -> DType.bf16ToFloat(segment().get(JAVA_SHORT_UNALIGNED, offset << 1));
+      case I8 -> segment().get(JAVA_BYTE, offset);
+      case BOOL -> segment().get(JAVA_BYTE, offset) == 0 ? 0 : 1;
+      case I32 -> segment().get(JAVA_INT_UNALIGNED, offset << 2);
+      case I64 -> segment().get(JAVA_LONG_UNALIGNED, offset << 3);
     };
   }
 
@@ -445,22 +527,22 @@ public final class Tensor {
    */
   public void setAt(long offset, double value) {
     switch (dtype) {
-      case F64 -> segment.set(JAVA_DOUBLE_UNALIGNED, offset << 3, value);
-      case F32 -> segment.set(JAVA_FLOAT_UNALIGNED, offset << 2, (float) value);
-      case F16 -> segment.set(JAVA_SHORT_UNALIGNED, offset << 1, DType.doubleToF16(value));
-      case BF16 -> segment.set(JAVA_SHORT_UNALIGNED, offset << 1, DType.doubleToBf16(value));
-      case I8 -> segment.set(JAVA_BYTE, offset, (byte) Math.clamp(Math.rint(value), -128, 127));
-      case BOOL -> segment.set(JAVA_BYTE, offset, (byte) (value == 0 ? 0 : 1));
-      case I32 -> segment.set(JAVA_INT_UNALIGNED, offset << 2, (int) Math.rint(value));
-      case I64 -> segment.set(JAVA_LONG_UNALIGNED, offset << 3, (long) Math.rint(value));
+      case F64 -> segment().set(JAVA_DOUBLE_UNALIGNED, offset << 3, value);
+      case F32 -> segment().set(JAVA_FLOAT_UNALIGNED, offset << 2, (float) value);
+      case F16 -> segment().set(JAVA_SHORT_UNALIGNED, offset << 1, DType.doubleToF16(value));
+      case BF16 -> segment().set(JAVA_SHORT_UNALIGNED, offset << 1, DType.doubleToBf16(value));
+      case I8 -> segment().set(JAVA_BYTE, offset, (byte) Math.clamp(Math.rint(value), -128, 127));
+      case BOOL -> segment().set(JAVA_BYTE, offset, (byte) (value == 0 ? 0 : 1));
+      case I32 -> segment().set(JAVA_INT_UNALIGNED, offset << 2, (int) Math.rint(value));
+      case I64 -> segment().set(JAVA_LONG_UNALIGNED, offset << 3, (long) Math.rint(value));
     }
   }
 
   /** The element of an I32 or I64 tensor at an offset in elements. */
   public long longAt(long offset) {
     return switch (dtype) {
-      case I32 -> segment.get(JAVA_INT_UNALIGNED, offset << 2);
-      case I64 -> segment.get(JAVA_LONG_UNALIGNED, offset << 3);
+      case I32 -> segment().get(JAVA_INT_UNALIGNED, offset << 2);
+      case I64 -> segment().get(JAVA_LONG_UNALIGNED, offset << 3);
       default -> throw new IllegalStateException("expected I32 or I64, got " + this);
     };
   }
@@ -468,15 +550,15 @@ public final class Tensor {
   /** Sets the element of an I32 or I64 tensor at an offset in elements. */
   public void setLongAt(long offset, long value) {
     switch (dtype) {
-      case I32 -> segment.set(JAVA_INT_UNALIGNED, offset << 2, Math.toIntExact(value));
-      case I64 -> segment.set(JAVA_LONG_UNALIGNED, offset << 3, value);
+      case I32 -> segment().set(JAVA_INT_UNALIGNED, offset << 2, Math.toIntExact(value));
+      case I64 -> segment().set(JAVA_LONG_UNALIGNED, offset << 3, value);
       default -> throw new IllegalStateException("expected I32 or I64, got " + this);
     }
   }
 
   /** Whether the element of a BOOL tensor at an offset in elements is true. */
   public boolean booleanAt(long offset) {
-    return segment.get(JAVA_BYTE, offset) != 0;
+    return segment().get(JAVA_BYTE, offset) != 0;
   }
 
   /** A new, contiguous tensor with the same elements in another type, each rounded once. */
@@ -501,7 +583,7 @@ public final class Tensor {
     }
     if (dtype == source.dtype && isContiguous() && source.isContiguous()) {
       long bytes = elements() * dtype.bytes();
-      MemorySegment.copy(source.segment, 0, segment, 0, bytes);
+      MemorySegment.copy(source.segment(), 0, segment(), 0, bytes);
       return;
     }
     boolean integers = dtype.isIndex() && source.dtype.isIndex();
@@ -579,6 +661,7 @@ public final class Tensor {
     for (int i = 0; i < shape.length; i++) {
       text.append(i == 0 ? "" : ", ").append(shape[i]);
     }
-    return text.append(')').toString();
+    text.append(')');
+    return device == null ? text.toString() : text + " on " + device.device();
   }
 }

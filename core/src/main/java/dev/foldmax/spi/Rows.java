@@ -178,7 +178,7 @@ public final class Rows {
 
   /** Checks that a tensor can be written: not read-only, and no element at two indices. */
   public static void checkWritable(String name, Tensor tensor) {
-    if (tensor.segment().isReadOnly()) {
+    if (tensor.isOnHost() && tensor.segment().isReadOnly()) {
       throw new IllegalArgumentException(name + ": " + tensor + " is read-only");
     }
     for (int axis = 0; axis < tensor.rank(); axis++) {
@@ -202,14 +202,30 @@ public final class Rows {
     if (out.elements() == 0 || in.elements() == 0 || !out.isContiguous() || !in.isContiguous()) {
       return;
     }
-    if (memory(out).asOverlappingSlice(memory(in)).isPresent()) {
+    if (overlap(out, in)) {
       throw new IllegalArgumentException(
           outName + ": " + out + " shares memory with " + inName + " " + in);
     }
   }
 
+  private static boolean overlap(Tensor a, Tensor b) {
+    if (a.isOnHost() && b.isOnHost()) {
+      return memory(a).asOverlappingSlice(memory(b)).isPresent();
+    }
+    if (a.isOnHost() != b.isOnHost()) {
+      return false;
+    }
+    long first = a.deviceAddress();
+    long second = b.deviceAddress();
+    return first < second + bytes(b) && second < first + bytes(a);
+  }
+
   private static MemorySegment memory(Tensor tensor) {
-    return tensor.segment().asSlice(0, tensor.elements() * tensor.dtype().bytes());
+    return tensor.segment().asSlice(0, bytes(tensor));
+  }
+
+  private static long bytes(Tensor tensor) {
+    return tensor.elements() * tensor.dtype().bytes();
   }
 
   private static boolean isSameView(Tensor a, Tensor b) {
@@ -221,7 +237,10 @@ public final class Rows {
         return false;
       }
     }
-    return a.segment().address() == b.segment().address();
+    if (a.isOnHost() && b.isOnHost()) {
+      return a.segment().address() == b.segment().address();
+    }
+    return a.isOnHost() == b.isOnHost() && a.deviceAddress() == b.deviceAddress();
   }
 
   private static void checkInput(String name, Tensor x) {

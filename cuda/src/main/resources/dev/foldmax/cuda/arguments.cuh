@@ -20,7 +20,7 @@ struct Matrix {
 
 // A tensor that is broadcast over (sequence, query head, query, key); a stride of 0 repeats.
 struct Broadcast {
-  const unsigned char* data; // null where there is none
+  unsigned char* data; // null where there is none; written where it is lse
   int64 sequence;
   int64 head;
   int64 query;

@@ -1,0 +1,48 @@
+// Where a position of a sequence lies in memory, for each layout of keys and values.
+#pragma once
+#include "arguments.cuh"
+
+// A row of keys or values: a block on axis 0 and a row in it.
+struct Place {
+  int64 block;
+  int64 row;
+};
+
+// Position p as quotient and remainder of the rows of a block. 64-bit division takes some hundred
+// instructions, so small numbers, that is all but those of very old rings, go by 32-bit division.
+__device__ __forceinline__ void divide(int64 p, int64 rows, int64& quotient, int64& remainder) {
+  if (((p | rows) >> 32) == 0) {
+    const unsigned q = (unsigned)p / (unsigned)rows;
+    quotient = q;
+    remainder = (unsigned)p - q * (unsigned)rows;
+  } else {
+    quotient = p / rows;
+    remainder = p - quotient * rows;
+  }
+}
+
+// Where position p of a sequence lies, `sequence` being its index in the batch. Only for positions
+// that are present: firstKey <= p < endKey.
+__device__ __forceinline__ Place placeOf(const AttentionArguments& a, const Sequence& s,
+                                         int sequence, int64 p) {
+  if (a.layout == Layout::STRAIGHT) {
+    return {s.keyBlock, s.keyRow + p};
+  }
+  int64 page;
+  int64 row;
+  divide(p, a.rows, page, row);
+  if (a.layout == Layout::RING) {
+    return {s.keyBlock, row};
+  }
+  return {__ldg(a.table + sequence * a.tableStride + page), row};
+}
+
+// The index of the first element of a row.
+__device__ __forceinline__ int64 elementOf(const Matrix& m, Place place, int head) {
+  return place.block * m.block + head * m.head + place.row * m.row;
+}
+
+// The same of a scale for each row.
+__device__ __forceinline__ int64 elementOf(const Broadcast& scale, Place place, int head) {
+  return place.block * scale.sequence + head * scale.head + place.row * scale.query;
+}
