@@ -78,7 +78,7 @@ constexpr int NAMED_STAGING = 8; // one a group
 
 // One sequence, its works being block of rows by block, for each of its heads; names as in Sequence,
 // numbers bounded to +-2^30, which leaves room for sums.
-struct Span {
+struct alignas(16) Span {
   int firstWork; // the next span's is one past the last
   int sequence;
   int queryBlock;
@@ -115,6 +115,7 @@ struct Work {
   Span span;
   int number; // of all works, or -1 at the end
   int head;
+  int keyHead;
   int firstQuery;
   int rows; // queries that exist; 1 to BLOCK_ROWS
   int firstTile;
@@ -183,6 +184,7 @@ __device__ __forceinline__ void describe(const AttentionArguments& a, const Plan
   const int step = inSection / heads;
   w.number = number;
   w.head = section * plan.headSpan + inSection - step * heads;
+  w.keyHead = w.head / (a.queryHeads / a.keyHeads);
   w.firstQuery = (blocks - 1 - step) * BLOCK_ROWS;
   w.rows = min(BLOCK_ROWS, w.span.queries - w.firstQuery);
   // All rows together see one interval, since neither of its ends falls from row to row.
@@ -235,8 +237,7 @@ __device__ __forceinline__ void gather(const AttentionArguments& a, const Matrix
         place.block = __ldg(a.table + w.span.sequence * a.tableStride + page);
       }
     }
-    const int group = a.queryHeads / a.keyHeads;
-    mine = m.data + elementOf(m, place, w.head / group) * ELEMENT;
+    mine = m.data + elementOf(m, place, w.keyHead) * ELEMENT;
   }
 #pragma unroll 1
   for (int i = lane; i < ROWS * CHUNKS; i += 32) {
@@ -290,11 +291,10 @@ template <int DIM> struct Feed {
       if (leads) {
         ring.waitEmpty();
         ring.full().expect(BYTES);
-        const int head = w.head / (a.queryHeads / a.keyHeads);
         const int row = w.span.keyRow + tile * TILE;
 #pragma unroll
         for (int panel = 0; panel < DIM / PANEL; panel++) {
-          copyIn(shared + panel * TILE * PANEL_ROW, map, panel * PANEL, row, head, w.span.keyBlock,
+          copyIn(shared + panel * TILE * PANEL_ROW, map, panel * PANEL, row, w.keyHead, w.span.keyBlock,
                  ring.full());
         }
       }
@@ -302,6 +302,7 @@ template <int DIM> struct Feed {
       if (leads) {
         ring.waitEmpty();
       }
+      __syncwarp();
       namedSync(NAMED_PRODUCERS, WARP_GROUP);
       gather<DIM, VALUES>(a, matrix, dim, w, tile, shared);
       namedSync(NAMED_PRODUCERS, WARP_GROUP);
@@ -412,13 +413,11 @@ __device__ __forceinline__ void produce(const AttentionArguments& a, const Plan&
 
 // ---- consuming ----
 
-// What a thread knows of its two rows, `row` of the work and `row + 8`; see hopper.cuh for how a
-// product's result is spread over threads.
+// Where a thread stands in a product's result, see hopper.cuh: rows `row` and `row + 8` of the work,
+// columns from `firstColumn` on.
 struct Rows {
   int row;
-  int firstColumn; // of the thread's own in a tile: 2 (lane % 4)
-  int begin[2];
-  int end[2];
+  int firstColumn;
   int everyBegin; // what all rows of the warp see
   int everyEnd;
 
@@ -427,10 +426,6 @@ struct Rows {
     const int warpRow = group * GROUP_ROWS + ((threadIdx.x >> 5) & 3) * 16;
     row = warpRow + (lane >> 2);
     firstColumn = 2 * (lane & 3);
-    for (int i = 0; i < 2; i++) {
-      begin[i] = w.begin(w.query(row + 8 * i));
-      end[i] = w.end(w.query(row + 8 * i));
-    }
     everyBegin = w.begin(w.query(warpRow + 15));
     everyEnd = w.end(w.query(warpRow));
   }
@@ -461,13 +456,15 @@ __device__ __forceinline__ void toGeneral(const AttentionArguments& a, const Wor
 #pragma unroll
     for (int r = 0; r < 2; r++) {
       const int query = w.query(rows.row + 8 * r);
+      const int begin = w.begin(query);
+      const int end = w.end(query);
       int64 element = w.span.sequence * b.sequence + w.head * b.head + query * b.query
                       + (tileColumn - w.span.firstKey) * b.key;
 #pragma unroll
       for (int i = 0; i < SCORES_HELD / 2; i++) {
         const int at = i / 2 * 4 + 2 * r + i % 2;
         const int column = tileColumn + i / 2 * 8 + i % 2;
-        if (column >= rows.begin[r] && column < rows.end[r]) {
+        if (column >= begin && column < end) {
           s[at] = biased(s[at], load(b.data, b.type, element));
         }
         element += (i % 2 == 0 ? 1 : 7) * b.key;
@@ -495,6 +492,8 @@ __device__ __forceinline__ uint32 shownBits(const AttentionArguments& a, const W
                                             const Rows& rows, int r, int tileColumn) {
   static_assert(SCORES_HELD / 2 <= 32, "bits of a word");
   const int query = w.query(rows.row + 8 * r);
+  const int begin = w.begin(query);
+  const int end = w.end(query);
   uint32 shown = ~0u;
 #pragma unroll 1
   for (int m = 0; m < a.maskCount; m++) {
@@ -504,7 +503,7 @@ __device__ __forceinline__ uint32 shownBits(const AttentionArguments& a, const W
 #pragma unroll 2
     for (int i = 0; i < SCORES_HELD / 2; i++) {
       const int column = tileColumn + i / 2 * 8 + i % 2;
-      if (column >= rows.begin[r] && column < rows.end[r] && __ldg(data) == 0) {
+      if (column >= begin && column < end && __ldg(data) == 0) {
         shown &= ~(1u << i);
       }
       data += (i % 2 == 0 ? 1 : 7) * b.key;
@@ -531,7 +530,7 @@ __device__ __forceinline__ void hide(const AttentionArguments& a, const Work& w,
   if ((tile + 1) * TILE > rows.everyEnd) {
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-      const int end = rows.end[r] - tileColumn;
+      const int end = w.end(w.query(rows.row + 8 * r)) - tileColumn;
 #pragma unroll
       for (int i = 0; i < SCORES_HELD / 2; i++) {
         const int at = i / 2 * 4 + 2 * r + i % 2;
@@ -542,7 +541,7 @@ __device__ __forceinline__ void hide(const AttentionArguments& a, const Work& w,
   if (tile * TILE < rows.everyBegin) {
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-      const int begin = rows.begin[r] - tileColumn;
+      const int begin = w.begin(w.query(rows.row + 8 * r)) - tileColumn;
 #pragma unroll
       for (int i = 0; i < SCORES_HELD / 2; i++) {
         const int at = i / 2 * 4 + 2 * r + i % 2;
