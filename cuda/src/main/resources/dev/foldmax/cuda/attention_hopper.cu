@@ -54,7 +54,11 @@ constexpr int WIDEST = KEY_DIM > VALUE_DIM ? KEY_DIM : VALUE_DIM;
 // that take turns; wide ones want the registers.
 constexpr int GROUPS = WIDEST <= 64 ? 3 : 2;
 constexpr bool TURNS = WIDEST <= 64;
-constexpr int TILE = WIDEST <= 128 ? 128 : WIDEST <= 192 ? 112 : 80; // keys
+constexpr int TILE = WIDEST > 192               ? 80
+                     : WIDEST > 128             ? 112
+                     : WIDEST > 64              ? 128
+                     : SCORES == Scores::LINEAR ? 128
+                                                : 96; // keys; general scores take registers too
 constexpr int STAGES = WIDEST <= 64 ? 4 : 2;
 constexpr int PRODUCER_REGISTERS = WIDEST <= 64 ? 32 : 40;
 constexpr int CONSUMER_REGISTERS = WIDEST <= 64 ? 160 : 232;
@@ -435,6 +439,26 @@ struct Rows {
 constexpr int SCORES_HELD = TILE / 2;
 constexpr int OUTPUTS_HELD = VALUE_DIM / 2;
 
+// The bias of a thread's columns of row r, 0 where the row does not see.
+__device__ __forceinline__ void loadBias(const AttentionArguments& a, const Work& w,
+                                         const Rows& rows, int r, int tileColumn,
+                                         float (&bias)[SCORES_HELD / 2]) {
+  const Broadcast& b = a.bias;
+  const int query = w.query(rows.row + 8 * r);
+  const int begin = w.begin(query);
+  const int end = w.end(query);
+  int64 element = w.span.sequence * b.sequence + w.head * b.head + query * b.query
+                  + (tileColumn - w.span.firstKey) * b.key;
+#pragma unroll 1
+  for (int i = 0; i < SCORES_HELD / 2; i += 2) {
+    const int column = tileColumn + i * 4;
+    bias[i] = column >= begin && column < end ? load(b.data, b.type, element) : 0.0f;
+    bias[i + 1] =
+        column + 1 >= begin && column + 1 < end ? load(b.data, b.type, element + b.key) : 0.0f;
+    element += 8 * b.key;
+  }
+}
+
 // Dot products to natural scores.
 __device__ __forceinline__ void toGeneral(const AttentionArguments& a, const Work& w,
                                           const Rows& rows, int tile, float (&s)[SCORES_HELD]) {
@@ -452,22 +476,14 @@ __device__ __forceinline__ void toGeneral(const AttentionArguments& a, const Wor
     }
   }
   if (a.bias.data != nullptr) {
-    const Broadcast& b = a.bias;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-      const int query = w.query(rows.row + 8 * r);
-      const int begin = w.begin(query);
-      const int end = w.end(query);
-      int64 element = w.span.sequence * b.sequence + w.head * b.head + query * b.query
-                      + (tileColumn - w.span.firstKey) * b.key;
+      float bias[SCORES_HELD / 2]; // in local memory, on purpose: products fill the registers
+      loadBias(a, w, rows, r, tileColumn, bias);
 #pragma unroll
       for (int i = 0; i < SCORES_HELD / 2; i++) {
         const int at = i / 2 * 4 + 2 * r + i % 2;
-        const int column = tileColumn + i / 2 * 8 + i % 2;
-        if (column >= begin && column < end) {
-          s[at] = biased(s[at], load(b.data, b.type, element));
-        }
-        element += (i % 2 == 0 ? 1 : 7) * b.key;
+        s[at] = biased(s[at], bias[i]);
       }
     }
   }
