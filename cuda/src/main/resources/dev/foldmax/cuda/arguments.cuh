@@ -5,7 +5,16 @@
 typedef long long int64;
 
 // How elements are stored.
-enum class Type : int { F32 = 0, F16 = 1, BF16 = 2, I8 = 3, F64 = 4, BOOL = 5 };
+enum class Type : int {
+  F32 = 0,
+  F16 = 1,
+  BF16 = 2,
+  I8 = 3,
+  F64 = 4,
+  BOOL = 5,
+  I32 = 6, // indices and copies only, as I64
+  I64 = 7
+};
 
 // (block, head, row, column) with the last dimension contiguous and each row at a multiple of 16
 // bytes; strides count elements.
@@ -87,3 +96,8 @@ struct AttentionArguments {
   float tau;     // base 2, of LAZY
   int pad2;
 };
+
+static_assert(sizeof(Matrix) == 40, "as in AttentionArguments.java");
+static_assert(sizeof(Broadcast) == 48, "as in AttentionArguments.java");
+static_assert(sizeof(Sequence) == 112, "as in AttentionArguments.java");
+static_assert(sizeof(AttentionArguments) == 736, "as in AttentionArguments.java");

@@ -4,8 +4,8 @@
 #include "arguments.cuh"
 
 __host__ __device__ constexpr int sizeOf(Type type) {
-  return type == Type::F64                         ? 8
-         : type == Type::F32                       ? 4
+  return type == Type::F64 || type == Type::I64    ? 8
+         : type == Type::F32 || type == Type::I32  ? 4
          : type == Type::F16 || type == Type::BF16 ? 2
                                                    : 1;
 }

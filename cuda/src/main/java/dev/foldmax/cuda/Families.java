@@ -1,0 +1,16 @@
+package dev.foldmax.cuda;
+
+import java.util.List;
+
+/** All families of kernels, in order of preference. */
+final class Families {
+  private Families() {}
+
+  static AttentionKernels attention(Workplace workplace) {
+    return new AttentionKernels(workplace, List.of(), List.of());
+  }
+
+  static RowKernels rows(Workplace workplace) {
+    return new NoRows(workplace);
+  }
+}

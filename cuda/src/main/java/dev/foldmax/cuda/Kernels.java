@@ -1,0 +1,108 @@
+package dev.foldmax.cuda;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.Map;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
+
+/**
+ * Kernels by source, entry and macros: compiled when first asked for, then kept, and their code
+ * kept on disk. For several threads: of those that ask for the same code one compiles.
+ */
+final class Kernels implements AutoCloseable {
+  private record CodeKey(String source, Map<String, Integer> macros) {}
+
+  private record KernelKey(String source, String entry, Map<String, Integer> macros) {}
+
+  private final Context context;
+  private final CodeProvider code;
+  private final ConcurrentHashMap<KernelKey, Kernel> kernels = new ConcurrentHashMap<>();
+  private final ConcurrentHashMap<CodeKey, FutureTask<Long>> modules = new ConcurrentHashMap<>();
+
+  Kernels(Context context, KernelCompiler compiler, CodeCache cache) {
+    this.context = context;
+    this.code = new CodeProvider(compiler, cache, context.device().capability());
+  }
+
+  /**
+   * A kernel.
+   *
+   * @param source the name of a resource, such as {@code copy.cu}
+   * @param entry the name of an {@code extern "C"} kernel in it
+   * @param macros definitions for its compilation; not to be changed later
+   * @throws CudaException if it does not compile or load
+   */
+  Kernel get(String source, String entry, Map<String, Integer> macros) {
+    KernelKey key = new KernelKey(source, entry, macros);
+    Kernel known = kernels.get(key);
+    return known != null ? known : load(key);
+  }
+
+  private Kernel load(KernelKey key) {
+    long module = once(modules, new CodeKey(key.source, key.macros), this::loadModule);
+    return kernels.computeIfAbsent(
+        key,
+        absent -> {
+          context.makeCurrent();
+          return new Kernel(context, CudaDriver.moduleGetFunction(module, key.entry));
+        });
+  }
+
+  private long loadModule(CodeKey key) {
+    byte[] image = code.get(key.source, key.macros);
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment copy = arena.allocate(image.length + 1L, 16); // PTX ends with a zero
+      MemorySegment.copy(MemorySegment.ofArray(image), 0, copy, 0, image.length);
+      context.makeCurrent();
+      return CudaDriver.moduleLoadData(copy);
+    }
+  }
+
+  @Override
+  public void close() {
+    context.makeCurrent();
+    for (FutureTask<Long> module : modules.values()) {
+      if (module.state() == Future.State.SUCCESS) {
+        CudaDriver.moduleUnload(module.resultNow());
+      }
+    }
+    modules.clear();
+    kernels.clear();
+  }
+
+  /** What makes a value from its key. */
+  @FunctionalInterface
+  interface Maker<K, V> {
+    V make(K key);
+  }
+
+  /** A key's value, made by one of the threads that ask; a failure is forgotten. */
+  static <K, V> V once(
+      ConcurrentHashMap<K, FutureTask<V>> values, K key, Maker<? super K, ? extends V> maker) {
+    FutureTask<V> own = new FutureTask<>(() -> maker.make(key));
+    FutureTask<V> earlier = values.putIfAbsent(key, own);
+    FutureTask<V> task = earlier == null ? own : earlier;
+    if (earlier == null) {
+      own.run(); // not inside the map, where other keys would wait too
+    }
+    try {
+      return task.get();
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new CancellationException("interrupted");
+    } catch (ExecutionException e) {
+      values.remove(key, task);
+      if (e.getCause() instanceof RuntimeException cause) {
+        throw cause;
+      }
+      if (e.getCause() instanceof Error cause) {
+        throw cause;
+      }
+      throw new AssertionError("makers throw nothing else", e);
+    }
+  }
+}

@@ -1,0 +1,269 @@
+package dev.foldmax.cuda;
+
+import dev.foldmax.DType;
+import dev.foldmax.Tensor;
+import dev.foldmax.spi.DeviceMemory;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One call's tensors on their way to the device and back: those of the host are copied there, those
+ * whose rows kernels cannot take as they are get copies that kernels can, and {@link #finish}
+ * brings results to where they belong. A call whose tensors all lie on the device in the right form
+ * copies nothing.
+ */
+final class Staging {
+  /** What kernels load at once, so what rows must start at a multiple of. */
+  private static final int ALIGNMENT = 16;
+
+  private final Workplace workplace;
+  private final HostTransfers transfers;
+  private final CopyKernel copies;
+  private final List<Result> results = new ArrayList<>();
+  private boolean onHost;
+
+  /** What a kernel writes in place of a tensor of the caller's. */
+  private record Result(Tensor written, Tensor wanted) {}
+
+  Staging(Workplace workplace, HostTransfers transfers, CopyKernel copies) {
+    this.workplace = workplace;
+    this.transfers = transfers;
+    this.copies = copies;
+  }
+
+  /** An input as a tensor of the device, with any strides. */
+  Tensor read(Tensor tensor) {
+    if (!tensor.isOnHost()) {
+      checkOwn(tensor);
+      return tensor;
+    }
+    onHost = true;
+    Tensor distinct = withoutRepeats(tensor);
+    Tensor copy = workplace.scratch(distinct.dtype(), distinct.shape());
+    transfers.upload(distinct, copy.deviceAddress());
+    return copy.expand(tensor.shape());
+  }
+
+  /** As {@link #read}, for a tensor that may be missing. */
+  @Nullable Tensor readIfAny(@Nullable Tensor tensor) {
+    return tensor == null ? null : read(tensor);
+  }
+
+  /** An input whose rows, along the last dimension, lie at multiples of 16 bytes without gaps. */
+  Tensor readMatrix(Tensor tensor) {
+    Tensor there = read(tensor);
+    if (isAligned(there)) {
+      return there;
+    }
+    Tensor distinct = withoutRepeats(there);
+    Tensor copy = matrix(distinct.dtype(), distinct.shape());
+    copies.copy(distinct, copy);
+    return copy.expand(tensor.shape());
+  }
+
+  /** An input as rows with one distance. */
+  DeviceRows readRows(Tensor tensor) {
+    Tensor there = read(tensor);
+    DeviceRows rows = rows(there);
+    if (rows != null) {
+      return rows;
+    }
+    Tensor copy = matrix(there.dtype(), there.shape());
+    copies.copy(there, copy);
+    return rowsOf(copy);
+  }
+
+  /** An input without gaps. */
+  Tensor readPacked(Tensor tensor) {
+    Tensor there = read(tensor);
+    if (there.isContiguous()) {
+      return there;
+    }
+    Tensor copy = workplace.scratch(there.dtype(), there.shape());
+    copies.copy(there, copy);
+    return copy;
+  }
+
+  /**
+   * A place for an output with any strides.
+   *
+   * @param keep whether some elements are not written and have to stay what they are
+   */
+  Tensor write(Tensor tensor, boolean keep) {
+    if (!tensor.isOnHost()) {
+      checkOwn(tensor);
+      return tensor;
+    }
+    onHost = true;
+    return instead(workplace.scratch(tensor.dtype(), tensor.shape()), tensor, keep);
+  }
+
+  /** A place for an output with rows as {@link #readMatrix} gives; {@code keep} as above. */
+  Tensor writeMatrix(Tensor tensor, boolean keep) {
+    if (!tensor.isOnHost()) {
+      checkOwn(tensor);
+      if (isAligned(tensor)) {
+        return tensor;
+      }
+    }
+    onHost |= tensor.isOnHost();
+    return instead(matrix(tensor.dtype(), tensor.shape()), tensor, keep);
+  }
+
+  /** A place for an output as rows with one distance, all of which are written. */
+  DeviceRows writeRows(Tensor tensor) {
+    if (!tensor.isOnHost()) {
+      checkOwn(tensor);
+      DeviceRows rows = rows(tensor);
+      if (rows != null) {
+        return rows;
+      }
+    }
+    onHost |= tensor.isOnHost();
+    return rowsOf(instead(matrix(tensor.dtype(), tensor.shape()), tensor, false));
+  }
+
+  /** A place for an output without gaps, all of which is written. */
+  Tensor writePacked(Tensor tensor) {
+    if (!tensor.isOnHost()) {
+      checkOwn(tensor);
+      if (tensor.isContiguous()) {
+        return tensor;
+      }
+    }
+    onHost |= tensor.isOnHost();
+    return instead(workplace.scratch(tensor.dtype(), tensor.shape()), tensor, false);
+  }
+
+  private Tensor instead(Tensor written, Tensor wanted, boolean keep) {
+    if (keep) {
+      copies.copy(read(wanted), written);
+    }
+    results.add(new Result(written, wanted));
+    return written;
+  }
+
+  /**
+   * Copies results to the tensors that the caller gave, after the kernels were enqueued; if any
+   * tensor of the call lies on the host, waits until everything is done.
+   */
+  void finish() {
+    for (Result result : results) {
+      if (result.wanted.isOnHost()) {
+        download(result.written, result.wanted);
+      } else {
+        copies.copy(result.written, result.wanted);
+      }
+    }
+    if (onHost) {
+      workplace.stream().synchronize();
+    }
+  }
+
+  /** Copies any tensor to any other of the same shape. */
+  void copy(Tensor source, Tensor target) {
+    if (target.isOnHost()) {
+      onHost = true;
+      checkOwn(source);
+      download(source, target);
+    } else {
+      checkOwn(target);
+      copies.copy(read(source), target);
+    }
+  }
+
+  private void download(Tensor source, Tensor target) {
+    Tensor packed = source;
+    if (!source.isContiguous() || source.dtype() != target.dtype()) {
+      packed = workplace.scratch(target.dtype(), target.shape());
+      copies.copy(source, packed);
+    }
+    transfers.download(packed.deviceAddress(), target);
+  }
+
+  /** Whether a tensor's rows can be taken as they are. */
+  static boolean isAligned(Tensor tensor) {
+    int last = tensor.rank() - 1;
+    int bytes = tensor.dtype().bytes();
+    boolean aligned =
+        (tensor.shape(last) == 1 || tensor.stride(last) == 1)
+            && tensor.deviceAddress() % ALIGNMENT == 0;
+    for (int axis = 0; axis < last; axis++) {
+      aligned &= tensor.shape(axis) == 1 || tensor.stride(axis) * bytes % ALIGNMENT == 0;
+    }
+    return aligned;
+  }
+
+  /** The rows of a tensor of the device, if they have one distance. */
+  private static @Nullable DeviceRows rows(Tensor tensor) {
+    if (!isAligned(tensor)) {
+      return null;
+    }
+    long stride = 0;
+    long expected = -1; // of the next dimension, going outwards
+    for (int axis = tensor.rank() - 2; axis >= 0; axis--) {
+      if (tensor.shape(axis) == 1) {
+        continue;
+      }
+      if (expected < 0) {
+        stride = tensor.stride(axis);
+      } else if (tensor.stride(axis) != expected) {
+        return null;
+      }
+      expected = tensor.stride(axis) * tensor.shape(axis);
+    }
+    long columns = tensor.shape(-1);
+    return new DeviceRows(tensor.deviceAddress(), tensor.dtype(), count(tensor), columns, stride);
+  }
+
+  private static DeviceRows rowsOf(Tensor matrix) {
+    DeviceRows rows = rows(matrix);
+    if (rows == null) {
+      throw new AssertionError("a new matrix has rows at one distance: " + matrix);
+    }
+    return rows;
+  }
+
+  private static long count(Tensor tensor) {
+    long rows = 1;
+    for (int axis = 0; axis < tensor.rank() - 1; axis++) {
+      rows *= tensor.shape(axis);
+    }
+    return rows;
+  }
+
+  /** Scratch memory with rows at multiples of 16 bytes. */
+  private Tensor matrix(DType dtype, long[] shape) {
+    int last = shape.length - 1;
+    int step = ALIGNMENT / dtype.bytes();
+    long[] padded = shape.clone();
+    padded[last] = Math.ceilDiv(shape[last], step) * step;
+    return workplace.scratch(dtype, padded).slice(last, 0, shape[last]);
+  }
+
+  /** The same elements with one of those that dimensions of stride 0 repeat. */
+  private static Tensor withoutRepeats(Tensor tensor) {
+    Tensor distinct = tensor;
+    for (int axis = 0; axis < tensor.rank(); axis++) {
+      if (tensor.stride(axis) == 0 && tensor.shape(axis) > 1) {
+        distinct = distinct.slice(axis, 0, 1);
+      }
+    }
+    return distinct;
+  }
+
+  private void checkOwn(Tensor tensor) {
+    DeviceMemory memory = tensor.deviceMemory();
+    boolean own =
+        memory instanceof ScratchMemory
+            || (memory instanceof CudaMemory cudaMemory && cudaMemory.isOf(workplace));
+    if (!own) {
+      throw new IllegalArgumentException(
+          tensor
+              + ": expected a tensor of this backend ("
+              + workplace.name()
+              + ") or of the host; it belongs to another backend");
+    }
+  }
+}
