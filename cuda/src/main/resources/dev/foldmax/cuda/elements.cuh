@@ -56,6 +56,8 @@ __device__ __forceinline__ void unpack(unsigned word, float& first, float& secon
   }
 }
 
+constexpr float NAN_VALUE = __builtin_nanf("");
+
 // Whether a 16-bit element of TYPE is NaN or infinite.
 template <Type TYPE>
 __device__ __forceinline__ bool isNonFinite16(unsigned bits) {
