@@ -21,8 +21,8 @@
 // into the same shape, hence with the same bits.
 //
 // Non-finite values: weight 0 times NaN is NaN on the matrix units, so rows that do not see the value
-// would catch it. The kernel does not look at values; a work whose result is not finite raises a flag.
-// The launch that follows, of this source with FOLDMAX_REPAIR=1, does flagged works again: once with
+// would catch it. The kernel does not look at values; each warp notes whether its results are finite.
+// The launch that follows, of this source with FOLDMAX_REPAIR=1, does works with others again: once with
 // non-finite values replaced by 0, and once more with weight 1 for every key whose score is above
 // -inf against a matrix of 1 where the value was not finite; what that counts becomes NaN.
 //
@@ -30,8 +30,8 @@
 // Dqk and Dv); FOLDMAX_SCORES; FOLDMAX_REPAIR. Rescale.ALWAYS only.
 // Grid: at most one block a multiprocessor, all resident; block: THREADS; dynamic shared memory:
 // sizeof(Shared). Positions and rows stay below 2^30.
-// Scratch: Plan::counters and Plan::flags are 0 before the first launch, and each pair of launches
-// leaves them 0 (the last block to finish does it), so two pairs on one scratch must not overlap.
+// Scratch: Plan::counters are 0 before a launch, and the last block to finish leaves them 0 for the
+// next, so launches that share them must not overlap. Plan::flags need no preparation.
 #include "arguments.cuh"
 #include "elements.cuh"
 #include "hopper.cuh"
@@ -106,8 +106,8 @@ struct Plan {
   TensorMap v;   // box (64, TILE)
   TensorMap out; // box (64, 64 rows); unused where out is not of the compute type
   const Span* spans;      // (spanCount + 1), longest works first
-  unsigned* counters;     // works taken, blocks finished, whether a flag is up
-  unsigned char* flags;   // (works): not finite
+  unsigned* counters;     // works taken, blocks finished
+  unsigned char* flags;   // (works, consumer warps): 1 where something is not finite
   int spanCount;
   int works;
   int headSpan;  // query heads whose keys and values stay in L2 together
@@ -117,7 +117,7 @@ struct Plan {
 // A work as producers and consumers read it from shared memory.
 struct Work {
   Span span;
-  int number; // of all works, or -1 at the end
+  int number; // of all works; -1 after the last
   int head;
   int keyHead;
   int firstQuery;
@@ -348,6 +348,16 @@ __device__ __forceinline__ void bringAll(const AttentionArguments& a, const Plan
   values.template bring<VALUES>(a, w, w.firstTile, leads);
 }
 
+// Whether the results of a work were finite.
+__device__ __forceinline__ bool isFinite(const Plan& plan, int number) {
+  uint32 any = 0;
+#pragma unroll
+  for (int group = 0; group < GROUPS; group++) { // whose four warps' flags are a word
+    any |= reinterpret_cast<const uint32*>(plan.flags)[number * GROUPS + group];
+  }
+  return any == 0;
+}
+
 __device__ __forceinline__ void produce(const AttentionArguments& a, const Plan& plan) {
   Shared& shared = sharedMemory();
   const bool leads = threadIdx.x == 0;
@@ -362,13 +372,8 @@ __device__ __forceinline__ void produce(const AttentionArguments& a, const Plan&
     if (inFirstWarp) {
       if (leads) {
         handover.waitEmpty();
-        if (REPAIR) {
-          while (number < plan.works && plan.flags[number] == 0) {
-            number += gridDim.x;
-          }
-          if (number < plan.works) {
-            plan.flags[number] = 0;
-          }
+        while (REPAIR && number < plan.works && isFinite(plan, number)) {
+          number += gridDim.x;
         }
         if (number < plan.works) {
           describe(a, plan, number, w);
@@ -406,12 +411,9 @@ __device__ __forceinline__ void produce(const AttentionArguments& a, const Plan&
       number = REPAIR ? number + gridDim.x : gridDim.x + atomicAdd(plan.counters, 1);
     }
   }
-  if (leads && atomicAdd(plan.counters + 1, 1) == gridDim.x - 1) {
+  if (!REPAIR && leads && atomicAdd(plan.counters + 1, 1) == gridDim.x - 1) {
     plan.counters[0] = 0;
     plan.counters[1] = 0;
-    if (REPAIR) {
-      plan.counters[2] = 0;
-    }
   }
 }
 
@@ -862,9 +864,9 @@ struct Consumer {
     if (!REPAIR) {
       const bool spoilt = (nothing[0] != 0.0f && rows.row < w.rows)
                           || (nothing[1] != 0.0f && rows.row + 8 < w.rows);
-      if (spoilt) {
-        plan.flags[w.number] = 1;
-        plan.counters[2] = 1;
+      const bool any = __any_sync(~0u, spoilt);
+      if (leadsWarp()) {
+        plan.flags[(w.number * GROUPS + group) * 4 + (threadIdx.x >> 5 & 3)] = any;
       }
     }
   }
@@ -934,8 +936,15 @@ struct Consumer {
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     foldmaxAttentionHopper(const __grid_constant__ AttentionArguments a,
                            const __grid_constant__ Plan plan) {
-  if (REPAIR && plan.counters[2] == 0) {
-    return;
+  if (REPAIR) { // mostly there is nothing to do, and all threads look for it at once
+    bool any = false;
+    for (int number = blockIdx.x + threadIdx.x * gridDim.x; number < plan.works;
+         number += THREADS * gridDim.x) {
+      any |= !isFinite(plan, number);
+    }
+    if (__syncthreads_or(any) == 0) {
+      return;
+    }
   }
   Shared& shared = sharedMemory();
   if (threadIdx.x == 0) {
