@@ -13,10 +13,11 @@
 // block, shared memory and tiles: launchShape
 // options FOLDMAX_KEY_DIM, FOLDMAX_VALUE_DIM: at least the dimensions, multiples of 16
 //         FOLDMAX_RESCALE
-//         FOLDMAX_REPAIR: 1 for the kernel that does again what `dirty` notes, see repair.cuh
+// repair  see repair.cuh
 #include "launch.cuh"
 #include "repair.cuh"
 #include "scores.cuh"
+#include "task.cuh"
 #include "where.cuh"
 
 namespace {
@@ -52,7 +53,7 @@ struct Shared {
   float halves[2][BM]; // of the rows' reductions: each half of the columns is another warp's
   int64 begin[BM];     // what each row sees
   int64 end[BM];
-  Sequence sequence;
+  Work work;
 };
 
 // Four elements as they are stored; for I8, whose elements fill but one word, y is the row's scale.
@@ -98,25 +99,6 @@ __device__ __forceinline__ float& component(float4& x, int i) {
   return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
 }
 
-// Which outputs a block makes.
-struct Task {
-  int sequence;
-  int head;
-  int slice;
-  int64 query; // the first
-};
-
-__device__ __forceinline__ Task taskOf(const AttentionArguments& a, int64 block) {
-  const int tiles = (int)((a.mostQueries + BM - 1) / BM);
-  const int of = (int)(block / tiles);
-  Task task;
-  task.query = (int64)(tiles - 1 - (int)(block - (int64)of * tiles)) * BM;
-  task.slice = of % SLICES;
-  task.head = of / SLICES % a.queryHeads;
-  task.sequence = of / SLICES / a.queryHeads;
-  return task;
-}
-
 // One block's work on one task. Threads are (4, 2) warps of (4, 8) lanes over (BM, BN) and
 // (BM, SLICE): a thread has rows row(0..7) and columns 8 apart, of values 4 in a row.
 struct Block {
@@ -126,9 +108,9 @@ struct Block {
 
   const AttentionArguments& a;
   Shared& shared;
-  const Task task;
+  const Task& task; // in shared memory, and so is the sequence
   const Pass pass;
-  const Sequence& s; // in shared memory
+  const Sequence& s;
   const int keyHead;
   const int half;     // of the columns, a warp's
   const int lane8;    // of the columns within
@@ -139,13 +121,12 @@ struct Block {
   Quad staged[STAGED];
   Quad stagedQ[RESIDENT ? 1 : KEY_QUADS];
 
-  __device__ __forceinline__ Block(const AttentionArguments& a, Shared& shared, const Task& task,
-                                   Pass pass)
+  __device__ __forceinline__ Block(const AttentionArguments& a, Shared& shared, Pass pass)
       : a(a),
         shared(shared),
-        task(task),
+        task(shared.work.task),
         pass(pass),
-        s(shared.sequence),
+        s(shared.work.sequence),
         keyHead(task.head / (a.queryHeads / a.keyHeads)),
         half(threadIdx.x / 32 % 2),
         lane8(threadIdx.x % 8),
@@ -228,9 +209,11 @@ struct Block {
       for (int i = 0; i < VALUE_QUADS; i++) {
         const int dim = task.slice * SLICE + threadIdx.x % (SLICE / QUAD) * QUAD;
         float4 x = widened(staged[i], a.v.type, a.valueDim - dim);
+        if (pass != Pass::PLAIN) {
 #pragma unroll
-        for (int c = 0; c < QUAD; c++) {
-          component(x, c) = valueIn(pass, component(x, c));
+          for (int c = 0; c < QUAD; c++) {
+            component(x, c) = valueIn(pass, component(x, c));
+          }
         }
         *reinterpret_cast<float4*>(to + (threadIdx.x + THREADS * i) * QUAD) = x;
       }
@@ -363,6 +346,17 @@ struct Block {
     }
   }
 
+  // TAINT: a visible key weighs 1.
+  __device__ __forceinline__ void flatten(float (&scores)[ROWS][COLUMNS]) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+#pragma unroll
+      for (int j = 0; j < COLUMNS; j++) {
+        scores[i][j] = scores[i][j] == EMPTY ? EMPTY : 0.0f;
+      }
+    }
+  }
+
   // The value of a row's reduction over both halves of its columns. All threads come here.
   template <class Combine>
   __device__ __forceinline__ void reduce(float (&x)[ROWS], Combine combine) {
@@ -407,15 +401,13 @@ struct Block {
       float sum = 0.0f;
 #pragma unroll
       for (int j = 0; j < COLUMNS; j++) {
-        const float p = pass == Pass::TAINT
-                            ? (scores[i][j] == EMPTY ? 0.0f : 1.0f)
-                            : weight<Scores::GENERAL>(scores[i][j], shift(now), 1.0f);
+        const float p = weight<Scores::GENERAL>(scores[i][j], shift(now), 1.0f);
         shared.p[row(i) * P_STRIDE + column(j)] = p;
         sum += p;
       }
-      l[i] = now == EMPTY ? l[i] + sum : fmaf(l[i], c[i], sum);
+      l[i] = fmaf(l[i], c[i], sum);
     }
-    if (pass != Pass::TAINT && __any_sync(~0u, rescale)) {
+    if (__any_sync(~0u, rescale)) {
 #pragma unroll
       for (int i = 0; i < ROWS; i++) {
 #pragma unroll
@@ -431,12 +423,7 @@ struct Block {
     const int64 last = smaller(s.queries, task.query + BM) - 1;
     const Interval lowest = visibleTo(s, task.query);
     const Interval highest = visibleTo(s, last);
-    for (int r = threadIdx.x; r < BM; r += THREADS) {
-      const bool exists = task.query + r < s.queries;
-      const Interval seen = visibleTo(s, task.query + r);
-      shared.begin[r] = exists ? seen.begin : 0;
-      shared.end[r] = exists ? seen.end : 0;
-    }
+    fillVisible(s, task.query, shared.begin, shared.end);
     if (RESIDENT) {
       putQueries();
     }
@@ -469,6 +456,9 @@ struct Block {
           scale(scores, start, start < highest.begin || start + BN > lowest.end);
         } else {
           transform(scores, start);
+        }
+        if (pass == Pass::TAINT) {
+          flatten(scores);
         }
         weigh(scores);
       }
@@ -516,21 +506,11 @@ struct Block {
   }
 };
 
-__device__ __forceinline__ void copySequence(const AttentionArguments& a, Shared& shared,
-                                             int sequence) {
-  constexpr int WORDS = sizeof(Sequence) / sizeof(int64);
-  if (threadIdx.x < WORDS) {
-    reinterpret_cast<int64*>(&shared.sequence)[threadIdx.x] =
-        reinterpret_cast<const int64*>(a.sequences + sequence)[threadIdx.x];
-  }
-  __syncthreads();
-}
-
 __device__ __forceinline__ bool attendTask(const AttentionArguments& a, Shared& shared,
                                            const Task& task, Pass pass) {
-  copySequence(a, shared, task.sequence);
-  Block block(a, shared, task, pass);
-  if (task.query >= shared.sequence.queries) {
+  begin(shared.work, a, task);
+  Block block(a, shared, pass);
+  if (task.query >= shared.work.sequence.queries) {
     return false;
   }
   block.fold();
@@ -542,14 +522,15 @@ __device__ __forceinline__ bool attendTask(const AttentionArguments& a, Shared& 
 extern "C" __constant__ LaunchShape launchShape = {THREADS, sizeof(Shared), BM, SLICES};
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    attend(const __grid_constant__ AttentionArguments a, unsigned char* dirty, int64 tasks) {
+    attend(const __grid_constant__ AttentionArguments a, unsigned char* noted, int64 tasks,
+           int repair) {
   extern __shared__ float4 memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
-#if FOLDMAX_REPAIR
-  forEachDirty(dirty, tasks, [&](int64 task, Pass pass) {
-    attendTask(a, shared, taskOf(a, task), pass);
-  });
-#else
-  note(dirty, blockIdx.x, attendTask(a, shared, taskOf(a, blockIdx.x), Pass::PLAIN));
-#endif
+  Turn turn = firstTurn(noted, tasks, repair != 0);
+#pragma unroll 1
+  while (turn.task < tasks) {
+    const bool nonFinite =
+        attendTask(a, shared, taskOf(a, turn.task, BM, SLICES), turn.pass);
+    turn = nextTurn(noted, tasks, turn, nonFinite);
+  }
 }

@@ -104,6 +104,19 @@ __device__ __forceinline__ void store(unsigned char* data, Type type, int64 inde
   }
 }
 
+// The same of two neighbours, the first at an even index of a row.
+__device__ __forceinline__ void storePair(unsigned char* data, Type type, int64 index, float x,
+                                          float y) {
+  if (type == Type::F16) {
+    reinterpret_cast<unsigned*>(data)[index / 2] = pack<Type::F16>(x, y);
+  } else if (type == Type::BF16) {
+    reinterpret_cast<unsigned*>(data)[index / 2] = pack<Type::BF16>(x, y);
+  } else {
+    store(data, type, index, x);
+    store(data, type, index + 1, y);
+  }
+}
+
 // 16 bytes of read-only memory at a multiple of 16.
 __device__ __forceinline__ uint4 load16(const void* data) {
   return __ldg(reinterpret_cast<const uint4*>(data));
