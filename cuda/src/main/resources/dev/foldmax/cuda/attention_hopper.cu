@@ -28,8 +28,8 @@
 //
 // Options: FOLDMAX_TYPE 1 or 2; FOLDMAX_KEY_DIM and FOLDMAX_VALUE_DIM 64, 128, 192 or 256 (at least
 // Dqk and Dv); FOLDMAX_SCORES; FOLDMAX_REPAIR. Rescale.ALWAYS only.
-// Grid: at most one block a multiprocessor, all resident; block: THREADS; dynamic shared memory:
-// sizeof(Shared). Positions and rows stay below 2^30.
+// Grid: at most one block a multiprocessor, all resident; block and shared memory: hopperShape.
+// Positions and rows stay below 2^30.
 // Scratch: Plan::counters are 0 before a launch, and the last block to finish leaves them 0 for the
 // next, so launches that share them must not overlap. Plan::flags need no preparation.
 #include "arguments.cuh"
@@ -881,12 +881,12 @@ struct Consumer {
       fold<false>(w, rows, state, o);
     }
     finishRows(w, rows, state, o);
-    // A copy writes 64 rows: they must be this sequence's, or past the tensor's end. Without tiles
-    // the place of queries is not this work's to use.
+    // A copy writes 64 rows, which must be this sequence's or past the tensor's end, and columns by
+    // the 16 bytes. Without tiles the place of queries is not this work's to use.
     const bool whole =
         (group + 1) * GROUP_ROWS <= w.rows || w.span.queryRow + w.span.queries == plan.queryRows;
-    const bool copies =
-        !REPAIR && a.out.type == TYPE && whole && (OWN_STAGING || w.firstTile < w.endTile);
+    const bool copies = !REPAIR && a.out.type == TYPE && whole && a.valueDim % 8 == 0
+                        && (OWN_STAGING || w.firstTile < w.endTile);
     if (copies) {
       writeByCopy(w, o);
     } else {
@@ -933,8 +933,17 @@ struct Consumer {
   }
 };
 
+// What the launcher must know.
+struct HopperShape {
+  int threads;
+  int sharedBytes;
+  int queries; // of a work
+  int keys;    // of a tile
+};
+extern "C" __constant__ HopperShape hopperShape = {THREADS, sizeof(Shared), BLOCK_ROWS, TILE};
+
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    foldmaxAttentionHopper(const __grid_constant__ AttentionArguments a,
+    attend(const __grid_constant__ AttentionArguments a,
                            const __grid_constant__ Plan plan) {
   if (REPAIR) { // mostly there is nothing to do, and all threads look for it at once
     bool any = false;
