@@ -7,7 +7,8 @@ final class Families {
   private Families() {}
 
   static AttentionKernels attention(Workplace workplace) {
-    return new AttentionKernels(workplace, List.of(new MmaPrefill(), new F32Prefill()), List.of());
+    return new AttentionKernels(
+        workplace, List.of(new HopperPrefill(), new MmaPrefill(), new F32Prefill()), List.of());
   }
 
   static RowKernels rows(Workplace workplace) {

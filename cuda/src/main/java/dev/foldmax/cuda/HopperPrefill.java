@@ -110,17 +110,17 @@ final class HopperPrefill implements AttentionKernel {
     int type = AttentionArguments.typeNumber(launch.q().dtype());
     Map<String, Integer> macros =
         Map.of(
-            PrefillMacros.TYPE, type,
-            PrefillMacros.KEY_DIM, Math.ceilDiv(call.keyDim(), PANEL) * PANEL,
-            PrefillMacros.VALUE_DIM, Math.ceilDiv(call.valueDim(), PANEL) * PANEL,
-            PrefillMacros.SCORES, PrefillMacros.scores(call));
+            PrefillMacros.TYPE,
+            type,
+            PrefillMacros.KEY_DIM,
+            Math.ceilDiv(call.keyDim(), PANEL) * PANEL,
+            PrefillMacros.VALUE_DIM,
+            Math.ceilDiv(call.valueDim(), PANEL) * PANEL,
+            PrefillMacros.SCORES,
+            PrefillMacros.scores(call));
     Code code = codes.computeIfAbsent(macros, absent -> compile(launch, absent));
     MemorySegment.copy(
-        launch.arguments(),
-        0,
-        parameters.get(ARGUMENTS),
-        0,
-        AttentionArguments.LAYOUT.byteSize());
+        launch.arguments(), 0, parameters.get(ARGUMENTS), 0, AttentionArguments.LAYOUT.byteSize());
     int works = writePlan(launch, code);
     int grid = Math.min(works, launch.device().multiprocessors());
     launch(launch, code.kernel, code, grid);
@@ -186,14 +186,12 @@ final class HopperPrefill implements AttentionKernel {
 
   /** The pairs that a sequence's longest work is a part of: long ones are to begin early. */
   private static long work(AttentionCall call, int b) {
-    return call.sequence(b).queries()
-        * (call.sequence(b).endKey() - call.sequence(b).firstKey());
+    return call.sequence(b).queries() * (call.sequence(b).endKey() - call.sequence(b).firstKey());
   }
 
   private static int headsTogether(AttentionLaunch launch) {
     AttentionCall call = launch.call();
-    long bytes =
-        launch.mostKeys() * (call.keyDim() + call.valueDim()) * launch.k().dtype().bytes();
+    long bytes = launch.mostKeys() * (call.keyDim() + call.valueDim()) * launch.k().dtype().bytes();
     long keyHeads = Math.max(1, BYTES_TOGETHER / Math.max(bytes, 1));
     return (int) Math.min(call.queryHeads(), keyHeads * call.group());
   }
@@ -271,7 +269,8 @@ final class HopperPrefill implements AttentionKernel {
       MemorySegment map, DType type, long address, long[] sizes, long[] strides, int rows) {
     long[] byteStrides = new long[strides.length];
     for (int i = 0; i < strides.length; i++) {
-      // Of a dimension of one element any stride will do, and the tensor's may be none that maps take.
+      // Of a dimension of one element any stride will do, and the tensor's may be none that maps
+      // take.
       byteStrides[i] = (sizes[i + 1] == 1 ? strides[0] : strides[i]) * type.bytes();
     }
     TensorMap.encode(map, type, address, sizes, byteStrides, new int[] {PANEL, rows, 1, 1});
