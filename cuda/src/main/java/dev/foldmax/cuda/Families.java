@@ -9,7 +9,7 @@ final class Families {
   static AttentionKernels attention(Workplace workplace) {
     return new AttentionKernels(
         workplace,
-        List.of(new MmaPrefill(), new F32Prefill()),
+        List.of(new HopperPrefill(), new MmaPrefill(), new F32Prefill()),
         List.of(new MatrixDecode(), new FloatDecode()));
   }
 
