@@ -193,7 +193,7 @@ final class AttentionKernels {
     boolean hasTable = keyValues.layout().equals("paged");
     long pageSize = keyValues.keys().shape(2);
     long pages = hasTable ? Math.ceilDiv(mostKeys(call, null), pageSize) : 0;
-    long tableAt = phases.size() * call.batch() * sequenceBytes;
+    long tableAt = (long) phases.size() * call.batch() * sequenceBytes;
     MemorySegment block =
         arena.allocate(tableAt + call.batch() * pages * Integer.BYTES, Long.BYTES);
     long place = 0;

@@ -12,7 +12,8 @@ import java.util.Optional;
 
 /**
  * The driver's library, as far as can be told before any of its functions is bound: whether it is
- * there, and how old it is. {@link CudaDriver} may be touched only if {@link #problem} is empty.
+ * there, and how old it is. {@link CudaDriver} may be touched only if it is there and {@link
+ * #tooOld} has nothing to say.
  */
 final class DriverLibrary {
   /** The oldest driver whose functions suffice: those of CUDA 12.0. */

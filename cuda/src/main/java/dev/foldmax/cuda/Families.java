@@ -8,10 +8,12 @@ final class Families {
 
   static AttentionKernels attention(Workplace workplace) {
     return new AttentionKernels(
-        workplace, List.of(), List.of(new MatrixDecode(), new FloatDecode()));
+        workplace,
+        List.of(new HopperPrefill(), new MmaPrefill(), new F32Prefill()),
+        List.of(new MatrixDecode(), new FloatDecode()));
   }
 
   static RowKernels rows(Workplace workplace) {
-    throw new UnsupportedOperationException("rows on " + workplace.name());
+    return new RowKernels(workplace);
   }
 }

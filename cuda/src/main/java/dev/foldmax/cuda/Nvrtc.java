@@ -12,6 +12,7 @@ import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.lang.invoke.MethodHandle;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -168,7 +169,10 @@ final class Nvrtc implements KernelCompiler {
     int count = options.size();
     int code =
         NativeLibraries.call(() -> (int) compileProgram.invokeExact(program, count, arguments));
-    String log = new String(bytes("log", program, getLogSize, getLog)).replace("\0", "").strip();
+    String log =
+        new String(bytes("log", program, getLogSize, getLog), StandardCharsets.UTF_8)
+            .replace("\0", "")
+            .strip();
     if (code != 0) {
       throw new CudaException(
           "%s: %s could not compile it with %s: %s\n%s"

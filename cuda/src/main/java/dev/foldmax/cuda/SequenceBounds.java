@@ -48,7 +48,7 @@ final class SequenceBounds {
       case Mask.Prefix part -> {
         Tensor lengths = part.lengths();
         long index = lengths.shape(0) == 1 ? 0 : sequence.batch();
-        int slot = part.alignment().ordinal();
+        int slot = part.alignment() == Alignment.BOTTOM_RIGHT ? 0 : 1;
         prefix[slot] = Math.min(prefix[slot], lengths.longAt(index * lengths.stride(0)));
         prefixShift[slot] = offset(part.alignment()) + 1;
       }

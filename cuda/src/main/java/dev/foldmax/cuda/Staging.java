@@ -257,7 +257,7 @@ final class Staging {
     DeviceMemory memory = tensor.deviceMemory();
     boolean own =
         memory instanceof ScratchMemory
-            || memory instanceof CudaMemory cudaMemory && cudaMemory.isOf(workplace);
+            || (memory instanceof CudaMemory cudaMemory && cudaMemory.isOf(workplace));
     if (!own) {
       throw new IllegalArgumentException(
           tensor
