@@ -420,14 +420,14 @@ struct Block {
 
   // Goes over the keys that one of the block's queries sees.
   __device__ __forceinline__ void fold() {
-    const int64 last = smaller(s.queries, task.query + BM) - 1;
     const Interval lowest = visibleTo(s, task.query);
-    const Interval highest = visibleTo(s, last);
+    const Interval highest = visibleTo(s, smaller(s.queries, task.query + BM) - 1);
     fillVisible(s, task.query, shared.begin, shared.end);
     if (RESIDENT) {
       putQueries();
     }
-    if (highest.end <= lowest.begin) {
+    const int64 last = smaller(s.endKey, highest.end);
+    if (last <= lowest.begin) {
       __syncthreads();
       return;
     }
@@ -442,7 +442,7 @@ struct Block {
       const bool wrap = chunk == KEY_CHUNKS + VALUE_CHUNKS - 1;
       const int next = wrap ? 0 : chunk + 1;
       const int64 nextStart = wrap ? start + BN : start;
-      const bool more = nextStart < highest.end;
+      const bool more = nextStart < last;
       if (more) {
         fetchChunk(nextStart, next);
       }
@@ -469,7 +469,7 @@ struct Block {
       __syncthreads();
       chunk = next;
       start = nextStart;
-    } while (start < highest.end);
+    } while (start < last);
   }
 
   // Writes outputs and logarithms; returns whether one of this thread's is not finite.

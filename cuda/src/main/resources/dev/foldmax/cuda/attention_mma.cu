@@ -33,7 +33,11 @@ constexpr int SLICE = FOLDMAX_VALUE_DIM < 256 ? FOLDMAX_VALUE_DIM : 256;
 constexpr int SLICES = (FOLDMAX_VALUE_DIM + SLICE - 1) / SLICE;
 
 constexpr int BM = KEY_DIM <= 256 ? 128 : 64;
+#ifdef FOLDMAX_BLOCKS
+constexpr int BLOCKS = FOLDMAX_BLOCKS;
+#else
 constexpr int BLOCKS = SLICE <= 128 && KEY_DIM <= 128 ? 2 : 1; // of a multiprocessor
+#endif
 constexpr int MT = SLICE <= 128 && KEY_DIM <= 128 ? 2 : 1;     // a warp's tiles of 16 rows
 constexpr int WARPS = BM / 16 / MT;
 constexpr int THREADS = WARPS * 32;
@@ -44,6 +48,20 @@ constexpr int STAGES = 2;
 constexpr int PATCH_KEYS = 32;
 constexpr int PATCH_STRIDE = PATCH_KEYS + 4;
 
+// Which tiles a warp has something to do in, and in which of those all of its rows see every key.
+struct alignas(16) TileRange {
+  int from;
+  int plainFrom;
+  int plainTo;
+  int to;
+};
+
+// Rows at one distance in memory.
+struct Run {
+  const unsigned char* row0;
+  int64 rowBytes;
+};
+
 template <int BN>
 struct SharedOf {
   unsigned char q[BM * KEY_DIM * 2];
@@ -52,11 +70,15 @@ struct SharedOf {
   float patch[WARPS][16 * PATCH_STRIDE];
   int64 begin[BM]; // what each row sees
   int64 end[BM];
+  TileRange seen[WARPS];
   Work work;
+  Run keys; // STRAIGHT
+  Run values;
+  int64 first; // the position at which tile 0 starts
 };
 
 // GENERAL scores take registers of their own.
-constexpr int MOST_KEYS = SCORES == Scores::GENERAL && MT == 2 ? 32 : 64;
+constexpr int MOST_KEYS = SCORES == Scores::GENERAL ? 32 : 64;
 #ifdef FOLDMAX_BN
 constexpr int BN = FOLDMAX_BN;
 #else
@@ -65,16 +87,17 @@ constexpr int BN = MOST_KEYS >= 64 && sizeof(SharedOf<64>) <= FOLDMAX_SHARED ? 6
                                                                              : 16;
 #endif
 typedef SharedOf<BN> Shared;
+
+// Whether a block's outputs have room where its queries were.
+constexpr bool CAN_STAGE = SLICE <= KEY_DIM;
 constexpr int NT = BN / 8; // tiles of 8 keys
 
 // The operands of queries stay in registers where there is room.
+#ifdef FOLDMAX_QREG
+constexpr bool Q_IN_REGISTERS = FOLDMAX_QREG;
+#else
 constexpr bool Q_IN_REGISTERS = KEY_DIM <= 64;
-
-// Whether all threads have a part of a tile of keys, each always at the same chunk of a row.
-template <int DIM>
-constexpr bool CAN_COPY_STRAIGHT = THREADS % Tile<DIM>::CHUNKS == 0
-                                   && THREADS / Tile<DIM>::CHUNKS % 8 == 0
-                                   && BN % (THREADS / Tile<DIM>::CHUNKS) == 0;
+#endif
 
 // One block's work on one task.
 struct Block {
@@ -119,86 +142,90 @@ struct Block {
   }
   __device__ __forceinline__ int column(int n) const { return n * 8 + lane % 4 * 2; }
 
-  // Starts copies of ROWS rows of a matrix, of `columns` elements from `first` on; rows that `place`
-  // says do not exist become 0.
-  template <int ROWS, int DIM, class Place_>
-  __device__ __forceinline__ void copyRows(const Matrix& matrix, int head, int first, int columns,
-                                           const unsigned char* to, Place_ place) {
-    const unsigned base = sharedAddress(to);
+  // Calls copy(row, chunk) for this thread's part of the 16-byte chunks of a tile of ROWS rows.
+  template <int ROWS, int DIM, class Copy>
+  __device__ __forceinline__ void forEachChunk(Copy copy) const {
     constexpr int CHUNKS = Tile<DIM>::CHUNKS;
 #pragma unroll
     for (int i = 0; i < (ROWS * CHUNKS + THREADS - 1) / THREADS; i++) {
-      const int index = threadIdx.x + i * THREADS;
-      if (ROWS * CHUNKS % THREADS != 0 && index >= ROWS * CHUNKS) {
-        break;
+      if (THREADS % CHUNKS == 0) { // the same chunk of a row each time
+        const int r = threadIdx.x / CHUNKS + i * (THREADS / CHUNKS);
+        if (ROWS % (THREADS / CHUNKS) == 0 || r < ROWS) {
+          copy(r, threadIdx.x % CHUNKS);
+        }
+      } else {
+        const int index = threadIdx.x + i * THREADS;
+        if (ROWS * CHUNKS % THREADS == 0 || index < ROWS * CHUNKS) {
+          copy(index / CHUNKS, index % CHUNKS);
+        }
       }
-      const bool even = THREADS % CHUNKS == 0;
-      const int r = even ? threadIdx.x / CHUNKS + i * (THREADS / CHUNKS) : index / CHUNKS;
-      const int chunk = even ? threadIdx.x % CHUNKS : index % CHUNKS;
-      int bytes = min(max((columns - first - chunk * 8) * 2, 0), 16);
+    }
+  }
+
+  // How much of a chunk lies within `columns`.
+  static __device__ __forceinline__ int bytesOf(int chunk, int columns) {
+    return min(max((columns - chunk * 8) * 2, 0), 16);
+  }
+
+  // Starts copies of rows of a run, `row` on, of which those from lo to, exclusively, hi exist; the
+  // others, and what is beyond `columns`, become 0.
+  template <int ROWS, int DIM>
+  __device__ __forceinline__ void copyRun(const Run& run, int row, int lo, int hi, int columns,
+                                          const unsigned char* to) {
+    const unsigned base = sharedAddress(to);
+    const unsigned char* from = run.row0 + row * run.rowBytes;
+    forEachChunk<ROWS, DIM>([&](int r, int chunk) {
+      const bool exists = r >= lo && r < hi;
+      copy16(base + Tile<DIM>::offset(r, chunk), from + r * run.rowBytes + chunk * 16,
+             exists ? bytesOf(chunk, columns) : 0);
+    });
+  }
+
+  // The same of keys or values that lie anywhere.
+  template <int DIM>
+  __device__ __forceinline__ void gather(const Matrix& matrix, int64 start, int firstColumn,
+                                         int columns, const unsigned char* to) {
+    const unsigned base = sharedAddress(to);
+    forEachChunk<BN, DIM>([&](int r, int chunk) {
+      const int64 position = start + r;
       const unsigned char* from = matrix.data;
-      Place at;
-      if (bytes > 0 && place(r, at)) {
-        from += (elementOf(matrix, at, head) + first + chunk * 8) * 2;
+      int bytes = bytesOf(chunk, columns);
+      if (bytes > 0 && position >= s.firstKey && position < s.endKey) {
+        const Place place = placeOf(a, s, task.sequence, position);
+        from += (elementOf(matrix, place, keyHead) + firstColumn + chunk * 8) * 2;
       } else {
         bytes = 0;
       }
       copy16(base + Tile<DIM>::offset(r, chunk), from, bytes);
-    }
-  }
-
-  __device__ __forceinline__ void copyQueries() {
-    copyRows<BM, KEY_DIM>(a.q, task.head, 0, a.keyDim, shared.q, [&](int r, Place& at) {
-      at = {s.queryBlock, s.queryRow + task.query + r};
-      return task.query + r < s.queries;
     });
   }
 
-  // The same of a tile of keys or values that lie one after the other, all of them present.
-  template <int DIM>
-  __device__ __forceinline__ void copyStraight(const Matrix& matrix, int64 position, int first,
-                                               int columns, const unsigned char* to) {
-    constexpr int CHUNKS = Tile<DIM>::CHUNKS;
-    constexpr int STEP = THREADS / CHUNKS;
-    const int r = threadIdx.x / CHUNKS;
-    const int chunk = threadIdx.x % CHUNKS;
-    const int bytes = min(max((columns - first - chunk * 8) * 2, 0), 16);
-    const unsigned base = sharedAddress(to) + Tile<DIM>::offset(r, chunk);
-    const Place place = {s.keyBlock, s.keyRow + position + r};
-    const unsigned char* from =
-        matrix.data + (bytes > 0 ? elementOf(matrix, place, keyHead) + first + chunk * 8 : 0) * 2;
-    const int64 step = bytes > 0 ? matrix.row * STEP * 2 : 0;
-#pragma unroll
-    for (int i = 0; i < BN / STEP; i++) {
-      copy16(base + i * STEP * Tile<DIM>::ROW_BYTES, from, bytes);
-      from += step;
-    }
+  __device__ __forceinline__ void copyQueries() {
+    const Place place = {s.queryBlock, s.queryRow + task.query};
+    const Run run = {a.q.data + elementOf(a.q, place, task.head) * 2, a.q.row * 2};
+    copyRun<BM, KEY_DIM>(run, 0, 0, (int)smaller(s.queries - task.query, BM), a.keyDim, shared.q);
   }
 
-  template <int DIM, class Place_>
-  __device__ __forceinline__ void copyKeys(const Matrix& matrix, int64 start, int first,
-                                           int columns, const unsigned char* to, Place_ place) {
-    if constexpr (CAN_COPY_STRAIGHT<DIM>) {
-      if (a.layout == Layout::STRAIGHT && start >= s.firstKey && start + BN <= s.endKey) {
-        copyStraight<DIM>(matrix, start, first, columns, to);
-        return;
-      }
-    }
-    copyRows<BN, DIM>(matrix, keyHead, first, columns, to, place);
+  // The run that starts at tile 0.
+  __device__ __forceinline__ Run runOf(const Matrix& matrix, int firstColumn) const {
+    const Place place = {s.keyBlock, s.keyRow + shared.first};
+    return {matrix.data + (elementOf(matrix, place, keyHead) + firstColumn) * 2, matrix.row * 2};
   }
 
-  // Starts copies of the keys and values of the tile at `start`.
-  __device__ __forceinline__ void copyTile(int64 start, int stage) {
-    const auto place = [&](int r, Place& at) {
-      const int64 position = start + r;
-      const bool present = position >= s.firstKey && position < s.endKey;
-      if (present) {
-        at = placeOf(a, s, task.sequence, position);
-      }
-      return present;
-    };
-    copyKeys<KEY_DIM>(a.k, start, 0, a.keyDim, shared.k[stage], place);
-    copyKeys<SLICE>(a.v, start, task.slice * SLICE, a.valueDim, shared.v[stage], place);
+  // Starts copies of the keys and values of a tile.
+  __device__ __forceinline__ void copyTile(int tile, int stage) {
+    const int firstColumn = task.slice * SLICE;
+    const int64 start = shared.first + (int64)tile * BN;
+    if (a.layout == Layout::STRAIGHT) {
+      const int lo = (int)larger(s.firstKey - start, 0);
+      const int hi = (int)smaller(s.endKey - start, BN);
+      copyRun<BN, KEY_DIM>(shared.keys, tile * BN, lo, hi, a.keyDim, shared.k[stage]);
+      copyRun<BN, SLICE>(shared.values, tile * BN, lo, hi, a.valueDim - firstColumn,
+                         shared.v[stage]);
+    } else {
+      gather<KEY_DIM>(a.k, start, 0, a.keyDim, shared.k[stage]);
+      gather<SLICE>(a.v, start, firstColumn, a.valueDim - firstColumn, shared.v[stage]);
+    }
   }
 
   // CLEAN and TAINT: values as the pass takes them.
@@ -473,32 +500,57 @@ struct Block {
     }
   }
 
+  // The tiles of the rows of a warp, of `rows` that the block has.
+  __device__ __forceinline__ TileRange rangeOf(int warpRow, int rows) const {
+    if (warpRow >= rows) {
+      return {0, 0, 0, 0};
+    }
+    const Interval lowest = visibleTo(s, task.query + warpRow);
+    const Interval highest = visibleTo(s, task.query + min(warpRow + 16 * MT, rows) - 1);
+    return {(int)((lowest.begin - shared.first) / BN),
+            (int)((highest.begin - shared.first + BN - 1) / BN),
+            (int)((lowest.end - shared.first) / BN),
+            (int)((highest.end - shared.first + BN - 1) / BN)};
+  }
+
   // Goes over the keys that one of the block's queries sees.
   __device__ __forceinline__ void fold() {
     const int rows = (int)smaller(s.queries - task.query, BM);
-    fillVisible(s, task.query, shared.begin, shared.end);
-    const int64 first = visibleTo(s, task.query).begin / BN * BN;
-    const int64 end = visibleTo(s, task.query + rows - 1).end;
     copyQueries();
-    copyTile(first, 0);
-    const int lastRow = min(warpRow + 16 * MT, rows) - 1; // of the warp
+    if (threadIdx.x == 0) {
+      shared.first = visibleTo(s, task.query).begin / BN * BN;
+      shared.keys = runOf(a.k, 0);
+      shared.values = runOf(a.v, task.slice * SLICE);
+    }
+    __syncthreads();
+    const int64 end = smaller(s.endKey, visibleTo(s, task.query + rows - 1).end);
+    const int tiles = (int)((end - shared.first + BN - 1) / BN);
+    if (tiles > 0) {
+      copyTile(0, 0);
+    }
+    fillVisible(s, task.query, shared.begin, shared.end);
+    if (lane == 0) {
+      shared.seen[threadIdx.x / 32] = rangeOf(warpRow, rows);
+    }
     const bool consults = a.maskCount > 0 || (SCORES == Scores::GENERAL && a.bias.data != nullptr);
-    int stage = 0;
 #pragma unroll 1
-    for (int64 start = first; start < end; start += BN) {
+    for (int tile = 0; tile < tiles; tile++) {
+      const int stage = tile % STAGES;
       waitForCopies();
       __syncthreads();
-      if (start + BN < end) {
-        copyTile(start + BN, stage ^ 1);
+      if (tile + 1 < tiles) {
+        copyTile(tile + 1, stage ^ 1);
       }
       if (pass != Pass::PLAIN) {
         replaceValues(stage);
       }
-      if (Q_IN_REGISTERS && start == first) {
+      if (Q_IN_REGISTERS && tile == 0) {
         loadQueries();
       }
       // A warp leaves out what none of its rows sees, which would change nothing.
-      if (warpRow <= lastRow && start + BN > shared.begin[warpRow] && start < shared.end[lastRow]) {
+      const TileRange seen = shared.seen[threadIdx.x / 32];
+      if (tile >= seen.from && tile < seen.to) {
+        const int64 start = shared.first + (int64)tile * BN;
         float scores[MT][NT][4];
         multiplyKeys(scores, stage);
         if (SCORES == Scores::GENERAL) {
@@ -507,7 +559,7 @@ struct Block {
         if (consults) {
           consult(scores, start);
         }
-        if (start < shared.begin[lastRow] || start + BN > shared.end[warpRow]) {
+        if (tile < seen.plainFrom || tile >= seen.plainTo) {
           hide(scores, start);
         }
         if (pass == Pass::TAINT) {
@@ -516,7 +568,6 @@ struct Block {
         raise(scores);
         multiplyValues(scores, stage);
       }
-      stage ^= 1;
     }
     waitForCopies();
   }
@@ -551,9 +602,61 @@ struct Block {
           store(a.lse.data, a.lse.type, elementOf(a.lse, place, task.head), end.logSumExp);
         }
       }
-      writeRows(i);
+      if (CAN_STAGE && a.out.type == TYPE && pass != Pass::TAINT) {
+        stageRows(i);
+      } else {
+        writeRows(i);
+      }
+    }
+    if (CAN_STAGE && a.out.type == TYPE && pass != Pass::TAINT) {
+      writeStaged();
     }
     return zero != 0.0f;
+  }
+
+  // Puts 16 rows of outputs, rounded to the type of the inputs, where the warp's queries were.
+  __device__ __forceinline__ void stageRows(int i) {
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+#pragma unroll
+      for (int n = 0; n < SLICE / 8; n++) {
+        unsigned char* to = shared.q + Tile<SLICE>::offset(row(i, h), n) + lane % 4 * 4;
+        *reinterpret_cast<unsigned*>(to) = pack<TYPE>(o[i][n][2 * h], o[i][n][2 * h + 1]);
+      }
+    }
+  }
+
+  // Writes the warp's rows from there, 16 bytes at a time.
+  __device__ __forceinline__ void writeStaged() {
+    constexpr int CHUNKS = Tile<SLICE>::CHUNKS;
+    const Place place = {s.queryBlock, s.queryRow + task.query};
+    const int firstColumn = task.slice * SLICE;
+    unsigned char* out = a.out.data + (elementOf(a.out, place, task.head) + firstColumn) * 2;
+    const int64 rowBytes = a.out.row * 2;
+    const int rows = (int)smaller(s.queries - task.query, BM);
+    const int columns = a.valueDim - firstColumn;
+    __syncwarp();
+#pragma unroll 4
+    for (int at = lane; at < 16 * MT * CHUNKS; at += 32) {
+      const int r = warpRow + at / CHUNKS;
+      const int chunk = at % CHUNKS;
+      if (r < rows) {
+        const uint4 words =
+            *reinterpret_cast<const uint4*>(shared.q + Tile<SLICE>::offset(r, chunk));
+        unsigned char* to = out + r * rowBytes + chunk * 16;
+        if (chunk * 8 + 8 <= columns) {
+          *reinterpret_cast<uint4*>(to) = words;
+        } else {
+          const unsigned w[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+          for (int e = 0; e < 8; e++) {
+            if (chunk * 8 + e < columns) {
+              reinterpret_cast<unsigned short*>(to)[e] = (unsigned short)(w[e / 2] >> (16 * (e % 2)));
+            }
+          }
+        }
+      }
+    }
   }
 
   // Writes 16 rows of outputs by way of the warp's patch, so that whole sectors of memory are written;
