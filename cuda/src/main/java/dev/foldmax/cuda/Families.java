@@ -7,7 +7,10 @@ final class Families {
   private Families() {}
 
   static AttentionKernels attention(Workplace workplace) {
-    return new AttentionKernels(workplace, List.of(), List.of());
+    return new AttentionKernels(
+        workplace,
+        List.of(new HopperPrefill(), new MmaPrefill(), new F32Prefill()),
+        List.of(new MatrixDecode(), new FloatDecode()));
   }
 
   static RowKernels rows(Workplace workplace) {

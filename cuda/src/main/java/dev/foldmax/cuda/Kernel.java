@@ -2,12 +2,9 @@ package dev.foldmax.cuda;
 
 /** A compiled kernel, loaded on a device. Launches are for the thread that has its stream. */
 final class Kernel {
-  /** What a block may have without asking. */
-  private static final int SHARED_BYTES_BY_DEFAULT = 48 << 10;
-
   private final Context context;
   private final long handle;
-  private int sharedBytesAllowed = SHARED_BYTES_BY_DEFAULT;
+  private int sharedBytesAllowed; // dynamic ones; more have to be asked for, whatever the sum
 
   Kernel(Context context, long handle) {
     this.context = context;

@@ -17,7 +17,8 @@ enum class Type : int {
 };
 
 // (block, head, row, column) with the last dimension contiguous and each row at a multiple of 16
-// bytes; strides count elements.
+// bytes; strides count elements. Memory can be read up to the multiple of 16 bytes that follows a
+// row's last element, whatever lies there.
 struct Matrix {
   unsigned char* data;
   int64 block;

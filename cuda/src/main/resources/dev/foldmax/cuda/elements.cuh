@@ -56,6 +56,8 @@ __device__ __forceinline__ void unpack(unsigned word, float& first, float& secon
   }
 }
 
+constexpr float NAN_VALUE = __builtin_bit_cast(float, 0x7fc00000u);
+
 // Whether a 16-bit element of TYPE is NaN or infinite.
 template <Type TYPE>
 __device__ __forceinline__ bool isNonFinite16(unsigned bits) {
@@ -99,6 +101,19 @@ __device__ __forceinline__ void store(unsigned char* data, Type type, int64 inde
       break;
     default:
       reinterpret_cast<float*>(data)[index] = x;
+  }
+}
+
+// The same of two neighbours, the first at an even index of a row.
+__device__ __forceinline__ void storePair(unsigned char* data, Type type, int64 index, float x,
+                                          float y) {
+  if (type == Type::F16) {
+    reinterpret_cast<unsigned*>(data)[index / 2] = pack<Type::F16>(x, y);
+  } else if (type == Type::BF16) {
+    reinterpret_cast<unsigned*>(data)[index / 2] = pack<Type::BF16>(x, y);
+  } else {
+    store(data, type, index, x);
+    store(data, type, index + 1, y);
   }
 }
 

@@ -86,7 +86,7 @@ __device__ __forceinline__ void merge(const MergeArguments& a) {
   const auto lseOf = [&](int i) {
     return read<Real>(a.partials[i].lse, a.partials[i].lseType, row * a.partials[i].lseStride);
   };
-  const Real none = -__builtin_huge_val();
+  const Real none = EMPTY;
   Real m = none;
   int present = 0;
   for (int i = 0; i < a.count; i++) {

@@ -86,8 +86,8 @@ __device__ __forceinline__ float slopeOf(const AttentionArguments& a, int sequen
 }
 
 // s - slope * |distance|, rounded once; the distance is the query's position minus the key's.
-__device__ __forceinline__ float lowered(float s, float slope, int64 distance) {
-  return fmaf(-slope, fabsf((float)distance), s);
+__device__ __forceinline__ float lowered(float s, float slope, float distance) {
+  return fmaf(-slope, fabsf(distance), s);
 }
 
 // GENERAL: the natural score of a key that is present, before masks.
@@ -102,7 +102,7 @@ __device__ __forceinline__ float generalScore(const AttentionArguments& a, const
     score = biased(score, a, r, position);
   }
   if (a.slope.data != nullptr) {
-    score = lowered(score, slope, r.query + s.alibiShift - position);
+    score = lowered(score, slope, (float)(r.query + s.alibiShift - position));
   }
   return score;
 }
@@ -122,11 +122,13 @@ __device__ __forceinline__ float weight(float score, float shift, float unit) {
                                   : exp2Fast((score - shift) * LOG2_E);
 }
 
-// The factor, at most 1, that corrects what was summed under the maximum `before` to `now`.
+// The factor that corrects what was summed under the maximum `before` to `now`: at most 1, and 1
+// where it did not change, also if it is infinite, so that such a step is none.
 template <Scores SCORES>
 __device__ __forceinline__ float correctionOf(float before, float now) {
-  return SCORES == Scores::LINEAR ? correction(before, now)
-                                  : exp2Fast((before - shift(now)) * LOG2_E);
+  return before == now              ? 1.0f
+         : SCORES == Scores::LINEAR ? correction(before, now)
+                                    : exp2Fast((before - shift(now)) * LOG2_E);
 }
 
 // LAZY's threshold.

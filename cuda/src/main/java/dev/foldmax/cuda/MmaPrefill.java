@@ -1,0 +1,53 @@
+package dev.foldmax.cuda;
+
+import dev.foldmax.DType;
+import dev.foldmax.KeyValues;
+import dev.foldmax.Rescale;
+import dev.foldmax.spi.AttentionCall;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/** attention_mma.cu: many queries on matrix units, F16 or BF16. */
+final class MmaPrefill implements AttentionKernel {
+  private final TaskLauncher launcher = new TaskLauncher("attention_mma.cu");
+
+  @Override
+  public String name() {
+    return "prefill on matrix units (mma.sync)";
+  }
+
+  @Override
+  public @Nullable String declines(AttentionCall call, Device device) {
+    KeyValues keyValues = call.keyValues();
+    DType type = call.q().dtype();
+    boolean is16Bit = type == DType.F16 || type == DType.BF16;
+    if (!is16Bit || keyValues.keys().dtype() != type || keyValues.values().dtype() != type) {
+      return "queries, keys and values have to be all F16 or all BF16 for matrix units, not "
+          + "%s, %s and %s".formatted(type, keyValues.keys().dtype(), keyValues.values().dtype());
+    }
+    return call.keyDim() > HeadDimensions.MOST
+        ? "Dqk %d is more than %d, which is what shared memory holds"
+            .formatted(call.keyDim(), HeadDimensions.MOST)
+        : null;
+  }
+
+  @Override
+  public void launch(AttentionLaunch launch) {
+    AttentionCall call = launch.call();
+    launcher.launch(
+        launch,
+        Map.of(
+            PrefillMacros.TYPE,
+            AttentionArguments.typeNumber(launch.q().dtype()),
+            PrefillMacros.KEY_DIM,
+            HeadDimensions.roundUp(call.keyDim()),
+            PrefillMacros.VALUE_DIM,
+            HeadDimensions.roundUp(call.valueDim()),
+            PrefillMacros.SCORES,
+            PrefillMacros.scores(call),
+            PrefillMacros.RESCALE,
+            PrefillMacros.rescale(call, Rescale.ON_NEW_MAX),
+            PrefillMacros.SHARED,
+            launch.device().sharedBytes()));
+  }
+}

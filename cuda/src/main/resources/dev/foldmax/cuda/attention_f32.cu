@@ -1,0 +1,536 @@
+// Attention in float32 multiply-adds, for queries, keys and values of any storage type: no TF32.
+//
+// A block of 256 threads holds BM queries of one head and a slice of the value dimension; it goes
+// over the keys in tiles of BN at absolute multiples of BN. Keys arrive in chunks of CHUNK dimensions
+// and values in chunks of CHUNK keys; while one chunk is worked on, the next is on its way to
+// registers, as stored, and is widened when it is put into the other of two buffers.
+//
+//   S = Q K'   each thread 8 x 8 of (BM, BN)
+//   the five lines of state.cuh, P to shared memory
+//   O = O c + P V   each thread 8 x SLICE / 16 of (BM, SLICE)
+//
+// grid    (sequence, query head, slice, query tile), the last query tiles first
+// block, shared memory and tiles: launchShape
+// options FOLDMAX_KEY_DIM, FOLDMAX_VALUE_DIM: at least the dimensions, multiples of 16
+//         FOLDMAX_RESCALE
+// repair  see repair.cuh
+#include "launch.cuh"
+#include "repair.cuh"
+#include "scores.cuh"
+#include "task.cuh"
+#include "where.cuh"
+
+namespace {
+
+constexpr Rescale DIALECT = (Rescale)FOLDMAX_RESCALE;
+constexpr int BM = 128;
+constexpr int BN = 128;
+constexpr int THREADS = 256;
+constexpr int CHUNK = 32;
+constexpr int QUAD = 4; // elements that are fetched at once
+constexpr int KEY_DIM = (FOLDMAX_KEY_DIM + CHUNK - 1) / CHUNK * CHUNK;
+constexpr int KEY_CHUNKS = KEY_DIM / CHUNK;
+constexpr int SLICE = FOLDMAX_VALUE_DIM <= 64 ? 64 : 128;
+constexpr int SLICES = (FOLDMAX_VALUE_DIM + SLICE - 1) / SLICE;
+constexpr int VALUE_CHUNKS = BN / CHUNK;
+constexpr int KEY_QUADS = BN * CHUNK / QUAD / THREADS;      // a thread's part of a chunk of keys
+constexpr int VALUE_QUADS = SLICE * CHUNK / QUAD / THREADS; // and of values
+constexpr int STAGED = KEY_QUADS > VALUE_QUADS ? KEY_QUADS : VALUE_QUADS;
+
+// All queries stay in shared memory where they fit, else they come in chunks along with the keys.
+constexpr bool RESIDENT = KEY_DIM <= 192;
+
+// Rows in shared memory are padded by 16 bytes, so that 8 rows lie in different banks.
+constexpr int Q_STRIDE = (RESIDENT ? KEY_DIM : CHUNK) + QUAD;
+constexpr int K_STRIDE = CHUNK + QUAD;
+constexpr int P_STRIDE = BN + QUAD;
+constexpr int CHUNK_FLOATS = BN * K_STRIDE > CHUNK * SLICE ? BN * K_STRIDE : CHUNK * SLICE;
+
+struct Shared {
+  float q[RESIDENT ? 1 : 2][BM * Q_STRIDE];
+  float chunk[2][CHUNK_FLOATS]; // keys (BN, K_STRIDE) or values (CHUNK, SLICE)
+  float p[BM * P_STRIDE];
+  float halves[2][BM]; // of the rows' reductions: each half of the columns is another warp's
+  int64 begin[BM];     // what each row sees
+  int64 end[BM];
+  Work work;
+};
+
+// Four elements as they are stored; for I8, whose elements fill but one word, y is the row's scale.
+typedef uint4 Quad;
+
+__device__ __forceinline__ Quad fetch(const Matrix& m, int64 row, int column) {
+  const unsigned char* at = m.data + (row + column) * sizeOf(m.type);
+  if (m.type == Type::F32) {
+    return load16(at);
+  }
+  if (m.type == Type::I8) {
+    return {__ldg(reinterpret_cast<const unsigned*>(at)), 0, 0, 0};
+  }
+  const uint2 two = __ldg(reinterpret_cast<const uint2*>(at));
+  return {two.x, two.y, 0, 0};
+}
+
+// The values of a quad of which the first `count` lie in the row; the others are 0.
+__device__ __forceinline__ float4 widened(const Quad& quad, Type type, int count) {
+  float x[QUAD];
+  if (type == Type::F32) {
+    x[0] = __uint_as_float(quad.x);
+    x[1] = __uint_as_float(quad.y);
+    x[2] = __uint_as_float(quad.z);
+    x[3] = __uint_as_float(quad.w);
+  } else if (type == Type::I8) {
+#pragma unroll
+    for (int i = 0; i < QUAD; i++) {
+      x[i] = (float)(signed char)(quad.x >> (8 * i)) * __uint_as_float(quad.y);
+    }
+  } else if (type == Type::F16) {
+    unpack<Type::F16>(quad.x, x[0], x[1]);
+    unpack<Type::F16>(quad.y, x[2], x[3]);
+  } else {
+    unpack<Type::BF16>(quad.x, x[0], x[1]);
+    unpack<Type::BF16>(quad.y, x[2], x[3]);
+  }
+  return {count > 0 ? x[0] : 0.0f, count > 1 ? x[1] : 0.0f, count > 2 ? x[2] : 0.0f,
+          count > 3 ? x[3] : 0.0f};
+}
+
+__device__ __forceinline__ float& component(float4& x, int i) {
+  return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
+}
+
+// One block's work on one task. Threads are (4, 2) warps of (4, 8) lanes over (BM, BN) and
+// (BM, SLICE): a thread has rows row(0..7) and columns 8 apart, of values 4 in a row.
+struct Block {
+  static constexpr int ROWS = 8;
+  static constexpr int COLUMNS = 8;
+  static constexpr int GROUPS = SLICE / 64; // of 4 columns of values
+
+  const AttentionArguments& a;
+  Shared& shared;
+  const Task& task; // in shared memory, and so is the sequence
+  const Pass pass;
+  const Sequence& s;
+  const int keyHead;
+  const int half;     // of the columns, a warp's
+  const int lane8;    // of the columns within
+  const int firstRow; // 4 apart from here
+  float o[ROWS][GROUPS * QUAD] = {};
+  float m[ROWS];
+  float l[ROWS] = {}; // of this thread's columns
+  Quad staged[STAGED];
+  Quad stagedQ[RESIDENT ? 1 : KEY_QUADS];
+
+  __device__ __forceinline__ Block(const AttentionArguments& a, Shared& shared, Pass pass)
+      : a(a),
+        shared(shared),
+        task(shared.work.task),
+        pass(pass),
+        s(shared.work.sequence),
+        keyHead(task.head / (a.queryHeads / a.keyHeads)),
+        half(threadIdx.x / 32 % 2),
+        lane8(threadIdx.x % 8),
+        firstRow(threadIdx.x / 64 * 32 + threadIdx.x % 32 / 8) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+      m[i] = EMPTY;
+    }
+  }
+
+  __device__ __forceinline__ int row(int i) const { return firstRow + 4 * i; }
+  __device__ __forceinline__ int column(int j) const { return half * (BN / 2) + lane8 + 8 * j; }
+  __device__ __forceinline__ int valueColumn(int g) const {
+    return half * (SLICE / 2) + lane8 * QUAD + 32 * g;
+  }
+
+  __device__ __forceinline__ Quad fetchQuery(int r, int dim) const {
+    if (task.query + r >= s.queries || dim >= a.keyDim) {
+      return {0, 0, 0, 0};
+    }
+    const Place place = {s.queryBlock, s.queryRow + task.query + r};
+    return fetch(a.q, elementOf(a.q, place, task.head), dim);
+  }
+
+  __device__ __forceinline__ Quad fetchKey(const Matrix& matrix, const Broadcast& scale,
+                                           int64 position, int dim, int dims) const {
+    if (position < s.firstKey || position >= s.endKey || dim >= dims) {
+      return {0, 0, 0, 0};
+    }
+    const Place place = placeOf(a, s, task.sequence, position);
+    Quad quad = fetch(matrix, elementOf(matrix, place, keyHead), dim);
+    if (matrix.type == Type::I8) {
+      quad.y = __float_as_uint(
+          scale.data == nullptr ? 1.0f
+                                : load(scale.data, scale.type, elementOf(scale, place, keyHead)));
+    }
+    return quad;
+  }
+
+  // Starts the way of a chunk of the tile at `start`: keys first, then values.
+  __device__ __forceinline__ void fetchChunk(int64 start, int chunk) {
+    if (chunk < KEY_CHUNKS) {
+#pragma unroll
+      for (int i = 0; i < KEY_QUADS; i++) {
+        const int r = (threadIdx.x + THREADS * i) / (CHUNK / QUAD);
+        const int dim = chunk * CHUNK + threadIdx.x % (CHUNK / QUAD) * QUAD;
+        staged[i] = fetchKey(a.k, a.keyScale, start + r, dim, a.keyDim);
+        if (!RESIDENT) {
+          stagedQ[i] = fetchQuery(r, dim);
+        }
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < VALUE_QUADS; i++) {
+        const int key = (chunk - KEY_CHUNKS) * CHUNK
+                        + (threadIdx.x + THREADS * i) / (SLICE / QUAD);
+        const int dim = task.slice * SLICE + threadIdx.x % (SLICE / QUAD) * QUAD;
+        staged[i] = fetchKey(a.v, a.valueScale, start + key, dim, a.valueDim);
+      }
+    }
+  }
+
+  // Puts what was fetched into a buffer.
+  __device__ __forceinline__ void putChunk(int chunk, int buffer) {
+    float* to = shared.chunk[buffer];
+    if (chunk < KEY_CHUNKS) {
+#pragma unroll
+      for (int i = 0; i < KEY_QUADS; i++) {
+        const int r = (threadIdx.x + THREADS * i) / (CHUNK / QUAD);
+        const int dim = threadIdx.x % (CHUNK / QUAD) * QUAD;
+        *reinterpret_cast<float4*>(to + r * K_STRIDE + dim) = 
+            widened(staged[i], a.k.type, a.keyDim - chunk * CHUNK - dim);
+        if (!RESIDENT) {
+          *reinterpret_cast<float4*>(shared.q[RESIDENT ? 0 : buffer] + r * Q_STRIDE + dim) =
+              widened(stagedQ[i], a.q.type, a.keyDim - chunk * CHUNK - dim);
+        }
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < VALUE_QUADS; i++) {
+        const int dim = task.slice * SLICE + threadIdx.x % (SLICE / QUAD) * QUAD;
+        float4 x = widened(staged[i], a.v.type, a.valueDim - dim);
+        if (pass != Pass::PLAIN) {
+#pragma unroll
+          for (int c = 0; c < QUAD; c++) {
+            component(x, c) = valueIn(pass, component(x, c));
+          }
+        }
+        *reinterpret_cast<float4*>(to + (threadIdx.x + THREADS * i) * QUAD) = x;
+      }
+    }
+  }
+
+  __device__ __forceinline__ void putQueries() {
+    for (int i = threadIdx.x; i < BM * KEY_DIM / QUAD; i += THREADS) {
+      const int r = i / (KEY_DIM / QUAD);
+      const int dim = i % (KEY_DIM / QUAD) * QUAD;
+      *reinterpret_cast<float4*>(shared.q[0] + r * Q_STRIDE + dim) =
+          widened(fetchQuery(r, dim), a.q.type, a.keyDim - dim);
+    }
+  }
+
+  // S += Q K' over a chunk of dimensions; the first chunk starts from 0.
+  __device__ __forceinline__ void multiplyKeys(float (&scores)[ROWS][COLUMNS], int chunk,
+                                               int buffer) {
+    const float* q = shared.q[RESIDENT ? 0 : buffer] + firstRow * Q_STRIDE
+                     + (RESIDENT ? chunk * CHUNK : 0);
+    const float* k = shared.chunk[buffer] + column(0) * K_STRIDE;
+    if (chunk == 0) {
+#pragma unroll
+      for (int i = 0; i < ROWS; i++) {
+#pragma unroll
+        for (int j = 0; j < COLUMNS; j++) {
+          scores[i][j] = 0.0f;
+        }
+      }
+    }
+#pragma unroll 1
+    for (int d = 0; d < CHUNK; d += QUAD) {
+      float4 x[ROWS];
+#pragma unroll
+      for (int i = 0; i < ROWS; i++) {
+        x[i] = *reinterpret_cast<const float4*>(q + 4 * i * Q_STRIDE + d);
+      }
+#pragma unroll
+      for (int j = 0; j < COLUMNS; j++) {
+        const float4 y = *reinterpret_cast<const float4*>(k + 8 * j * K_STRIDE + d);
+#pragma unroll
+        for (int i = 0; i < ROWS; i++) {
+          scores[i][j] = fmaf(x[i].x, y.x, scores[i][j]);
+          scores[i][j] = fmaf(x[i].y, y.y, scores[i][j]);
+          scores[i][j] = fmaf(x[i].z, y.z, scores[i][j]);
+          scores[i][j] = fmaf(x[i].w, y.w, scores[i][j]);
+        }
+      }
+    }
+  }
+
+  // O += P V over a chunk of keys.
+  __device__ __forceinline__ void multiplyValues(int chunk, int buffer) {
+    const float* p = shared.p + firstRow * P_STRIDE + chunk * CHUNK;
+    const float* v = shared.chunk[buffer] + valueColumn(0);
+#pragma unroll 1
+    for (int key = 0; key < CHUNK; key += QUAD) {
+      float4 x[ROWS];
+#pragma unroll
+      for (int i = 0; i < ROWS; i++) {
+        x[i] = *reinterpret_cast<const float4*>(p + 4 * i * P_STRIDE + key);
+      }
+#pragma unroll
+      for (int e = 0; e < QUAD; e++) {
+#pragma unroll
+        for (int g = 0; g < GROUPS; g++) {
+          float4 y = *reinterpret_cast<const float4*>(v + (key + e) * SLICE + 32 * g);
+#pragma unroll
+          for (int i = 0; i < ROWS; i++) {
+#pragma unroll
+            for (int c = 0; c < QUAD; c++) {
+              o[i][g * QUAD + c] = fmaf(component(x[i], e), component(y, c), o[i][g * QUAD + c]);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  // Scores of what has nothing but a scale and an interval.
+  __device__ __forceinline__ void scale(float (&scores)[ROWS][COLUMNS], int64 start, bool edge) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+#pragma unroll
+      for (int j = 0; j < COLUMNS; j++) {
+        scores[i][j] *= a.scale;
+      }
+      if (edge) {
+        const int begin = (int)larger(shared.begin[row(i)] - start, 0);
+        const int end = (int)smaller(shared.end[row(i)] - start, BN);
+#pragma unroll
+        for (int j = 0; j < COLUMNS; j++) {
+          scores[i][j] = column(j) >= begin && column(j) < end ? scores[i][j] : EMPTY;
+        }
+      }
+    }
+  }
+
+  // The same with everything that a score may have; through shared memory, so that the code for
+  // one element is there once. No thread reads what another wrote.
+  __device__ __forceinline__ void transform(float (&scores)[ROWS][COLUMNS], int64 start) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+#pragma unroll
+      for (int j = 0; j < COLUMNS; j++) {
+        shared.p[row(i) * P_STRIDE + column(j)] = scores[i][j];
+      }
+    }
+    const float slope = slopeOf(a, task.sequence, task.head);
+#pragma unroll 1
+    for (int i = 0; i < ROWS; i++) {
+      const Row r = {task.sequence, task.head, task.query + row(i), s.firstKey};
+      const int64 begin = shared.begin[row(i)];
+      const int64 end = shared.end[row(i)];
+#pragma unroll 1
+      for (int j = 0; j < COLUMNS; j++) {
+        const int64 position = start + column(j);
+        float& x = shared.p[row(i) * P_STRIDE + column(j)];
+        x = position >= begin && position < end && shownByMasks(a, r, position)
+                ? generalScore(a, s, r, slope, x, position)
+                : EMPTY;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+#pragma unroll
+      for (int j = 0; j < COLUMNS; j++) {
+        scores[i][j] = shared.p[row(i) * P_STRIDE + column(j)];
+      }
+    }
+  }
+
+  // TAINT: a visible key weighs 1.
+  __device__ __forceinline__ void flatten(float (&scores)[ROWS][COLUMNS]) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+#pragma unroll
+      for (int j = 0; j < COLUMNS; j++) {
+        scores[i][j] = scores[i][j] == EMPTY ? EMPTY : 0.0f;
+      }
+    }
+  }
+
+  // The value of a row's reduction over both halves of its columns. All threads come here.
+  template <class Combine>
+  __device__ __forceinline__ void reduce(float (&x)[ROWS], Combine combine) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+#pragma unroll
+      for (int step = 1; step < 8; step *= 2) {
+        x[i] = combine(x[i], __shfl_xor_sync(~0u, x[i], step));
+      }
+      if (lane8 == 0) {
+        shared.halves[half][row(i)] = x[i];
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+      x[i] = combine(shared.halves[0][row(i)], shared.halves[1][row(i)]);
+    }
+  }
+
+  // The five lines but for the product: scores to weights in shared memory.
+  __device__ __forceinline__ void weigh(float (&scores)[ROWS][COLUMNS]) {
+    float tileMaximum[ROWS];
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+      tileMaximum[i] = EMPTY;
+#pragma unroll
+      for (int j = 0; j < COLUMNS; j++) {
+        tileMaximum[i] = fmaxf(tileMaximum[i], scores[i][j]);
+      }
+    }
+    reduce(tileMaximum, [](float x, float y) { return fmaxf(x, y); });
+    float c[ROWS];
+    bool rescale = DIALECT == Rescale::ALWAYS;
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+      const float now =
+          nextMaximum<DIALECT>(m[i], tileMaximum[i], toleranceOf<Scores::GENERAL>(a.tau));
+      c[i] = correctionOf<Scores::GENERAL>(m[i], now);
+      rescale = rescale || now != m[i];
+      m[i] = now;
+      float sum = 0.0f;
+#pragma unroll
+      for (int j = 0; j < COLUMNS; j++) {
+        const float p = weight<Scores::GENERAL>(scores[i][j], shift(now), 1.0f);
+        shared.p[row(i) * P_STRIDE + column(j)] = p;
+        sum += p;
+      }
+      l[i] = fmaf(l[i], c[i], sum);
+    }
+    if (__any_sync(~0u, rescale)) {
+#pragma unroll
+      for (int i = 0; i < ROWS; i++) {
+#pragma unroll
+        for (int j = 0; j < GROUPS * QUAD; j++) {
+          o[i][j] *= c[i];
+        }
+      }
+    }
+  }
+
+  // Goes over the keys that one of the block's queries sees.
+  __device__ __forceinline__ void fold() {
+    const int64 last = smaller(s.queries, task.query + BM) - 1;
+    const Interval lowest = visibleTo(s, task.query);
+    const Interval highest = visibleTo(s, last);
+    fillVisible(s, task.query, shared.begin, shared.end);
+    if (RESIDENT) {
+      putQueries();
+    }
+    if (highest.end <= lowest.begin) {
+      __syncthreads();
+      return;
+    }
+    const bool plain = a.softCap == 0.0f && a.bias.data == nullptr && a.slope.data == nullptr
+                       && a.maskCount == 0;
+    float scores[ROWS][COLUMNS];
+    int64 start = lowest.begin / BN * BN;
+    int chunk = -1; // the first turn only fetches
+    int buffer = 1;
+#pragma unroll 1
+    do {
+      const bool wrap = chunk == KEY_CHUNKS + VALUE_CHUNKS - 1;
+      const int next = wrap ? 0 : chunk + 1;
+      const int64 nextStart = wrap ? start + BN : start;
+      const bool more = nextStart < highest.end;
+      if (more) {
+        fetchChunk(nextStart, next);
+      }
+      if (chunk >= KEY_CHUNKS) {
+        multiplyValues(chunk - KEY_CHUNKS, buffer);
+      } else if (chunk >= 0) {
+        multiplyKeys(scores, chunk, buffer);
+      }
+      if (chunk == KEY_CHUNKS - 1) {
+        if (plain) {
+          scale(scores, start, start < highest.begin || start + BN > lowest.end);
+        } else {
+          transform(scores, start);
+        }
+        if (pass == Pass::TAINT) {
+          flatten(scores);
+        }
+        weigh(scores);
+      }
+      buffer ^= 1;
+      if (more) {
+        putChunk(next, buffer);
+      }
+      __syncthreads();
+      chunk = next;
+      start = nextStart;
+    } while (start < highest.end);
+  }
+
+  // Writes outputs and logarithms; returns whether one of this thread's is not finite.
+  __device__ __forceinline__ bool finishRows() {
+    reduce(l, [](float x, float y) { return x + y; });
+    bool nonFinite = false;
+    const bool hasSink = a.sink.data != nullptr;
+    const float sink = hasSink ? sinkOf(a, task.head) : 0.0f;
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+      const int64 query = task.query + row(i);
+      if (query >= s.queries) {
+        continue;
+      }
+      const Finish end = finish(m[i], l[i], hasSink, sink);
+      const Place place = {s.queryBlock, s.queryRow + query};
+      const int64 at = elementOf(a.out, place, task.head);
+#pragma unroll
+      for (int j = 0; j < GROUPS * QUAD; j++) {
+        const int dim = task.slice * SLICE + valueColumn(j / QUAD) + j % QUAD;
+        // Adding 0 makes -0 a 0, so that tiles that a row does not see make no difference.
+        const float x = pass == Pass::TAINT ? 0.0f : o[i][j] * end.factor + 0.0f;
+        if (dim < a.valueDim && (pass != Pass::TAINT || o[i][j] > 0.0f)) {
+          store(a.out.data, a.out.type, at + dim, pass == Pass::TAINT ? NAN_VALUE : x);
+          nonFinite = nonFinite || isNonFinite(x);
+        }
+      }
+      if (pass != Pass::TAINT && a.lse.data != nullptr && task.slice == 0 && half == 0
+          && lane8 == 0) {
+        store(a.lse.data, a.lse.type, elementOf(a.lse, place, task.head), end.logSumExp);
+      }
+    }
+    return nonFinite;
+  }
+};
+
+__device__ __forceinline__ bool attendTask(const AttentionArguments& a, Shared& shared,
+                                           const Task& task, Pass pass) {
+  begin(shared.work, a, task);
+  Block block(a, shared, pass);
+  if (task.query >= shared.work.sequence.queries) {
+    return false;
+  }
+  block.fold();
+  return block.finishRows();
+}
+
+} // namespace
+
+extern "C" __constant__ LaunchShape launchShape = {THREADS, sizeof(Shared), BM, SLICES};
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    attend(const __grid_constant__ AttentionArguments a, unsigned char* noted, int64 tasks,
+           int repair) {
+  extern __shared__ float4 memory[];
+  Shared& shared = *reinterpret_cast<Shared*>(memory);
+  Turn turn = firstTurn(noted, tasks, repair != 0);
+#pragma unroll 1
+  while (turn.task < tasks) {
+    const bool nonFinite =
+        attendTask(a, shared, taskOf(a, turn.task, BM, SLICES), turn.pass);
+    turn = nextTurn(noted, tasks, turn, nonFinite);
+  }
+}
