@@ -45,7 +45,7 @@ final class RowKernels {
   private static final int PART_BYTES = 4 * CHUNK_THREADS * PACK_BYTES;
 
   /** Longer rows are summed by blocks, shorter ones by warps. */
-  private static final int SHORT_BYTES = 8 << 10;
+  private static final int SHORT_BYTES = 16 << 10;
 
   /** Blocks of a launch; rows beyond go to a further one. */
   private static final long MOST_BLOCKS = 1 << 30;
@@ -119,6 +119,10 @@ final class RowKernels {
   }
 
   private void map(String verb, String secondReading, DeviceRows x, DeviceRows out) {
+    if (out.type() == DType.F64) {
+      mapInTwoReadings(secondReading, x, out);
+      return;
+    }
     long bytes = x.columns() * x.type().bytes();
     for (InRegisters kind : IN_REGISTERS) {
       if (bytes <= kind.bytes()) {

@@ -43,7 +43,7 @@ final class SelectionKernels {
   private static final long SELECT_BYTES = 112;
 
   /** struct SampleArguments. */
-  private static final long SAMPLE_BYTES = 128;
+  private static final long SAMPLE_BYTES = 120;
 
   private final Workplace workplace;
   private final Parameters selection = Parameters.of(Arena.ofAuto(), SELECT_BYTES);
@@ -92,16 +92,16 @@ final class SelectionKernels {
     arguments.set(JAVA_LONG, 32, indices.deviceAddress());
     arguments.set(JAVA_LONG, 40, 1);
     arguments.set(JAVA_DOUBLE, 64, temperature);
-    arguments.set(JAVA_DOUBLE, 72, Math.min(1 / temperature, 1e300));
-    arguments.set(JAVA_DOUBLE, 80, sampling.topP());
-    arguments.set(JAVA_DOUBLE, 88, Math.log(sampling.minP()));
-    arguments.set(JAVA_LONG, 96, sampling.topK());
-    arguments.set(JAVA_LONG, 104, sampling.seed());
-    arguments.set(JAVA_LONG, 112, sampling.firstRow());
-    arguments.set(JAVA_INT, 120, indices.dtype() == DType.I64 ? 1 : 0);
+    arguments.set(JAVA_DOUBLE, 72, sampling.topP());
+    arguments.set(JAVA_DOUBLE, 80, Math.log(sampling.minP()));
+    arguments.set(JAVA_LONG, 88, sampling.topK());
+    arguments.set(JAVA_LONG, 96, sampling.seed());
+    arguments.set(JAVA_LONG, 104, sampling.firstRow());
+    arguments.set(JAVA_INT, 112, indices.dtype() == DType.I64 ? 1 : 0);
     long k = sampling.topK() < logits.columns() ? sampling.topK() : 0;
+    boolean hasNucleus = sampling.topP() < 1 && k == 0 && temperature > 0;
     long blocks = setSpace(arguments, 48, k, logits.rows());
-    launch(SAMPLE, "sample", logits, blocks, SELECTORS, draw);
+    launch(SAMPLE, hasNucleus ? "sampleNucleus" : "sample", logits, blocks, SELECTORS, draw);
   }
 
   private static void checkLength(DeviceRows x) {

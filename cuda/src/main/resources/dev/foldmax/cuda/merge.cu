@@ -34,6 +34,8 @@ struct MergeArguments {
   int pad;
 };
 
+static_assert(sizeof(Partial) == 40 && sizeof(MergeArguments) == 72, "as MergeKernel.java has it");
+
 namespace {
 
 constexpr int WARP = 32;

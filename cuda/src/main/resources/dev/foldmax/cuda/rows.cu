@@ -1,15 +1,15 @@
 // Softmax, its logarithm and the logsumexp of rows: (rows, length) in F32, F16 or BF16.
 //
 // Option: FOLDMAX_TYPE, the type of x. The type of out is a run-time branch. Only the length and the
-// type of x decide which kernel serves a row and which thread an element, so a row has the same bits
-// in any company. Each kernel keeps the state (m, l) of state.cuh; see `absorb` in rows.cuh.
+// types decide which kernel serves a row and which thread an element, so a row has the same bits in
+// any company. Each kernel keeps the state (m, l) of state.cuh; see `absorb` in rows.cuh.
 //
 //   softmax_TxP, logSoftmax_TxP   a row by T threads that hold P packs of 16 bytes each: one read
 //   logSumExpOfShortRows          a row by a warp; persistent, the next batch is read ahead
 //   logSumExpOfChunks             a chunk by a block; the row's result if it has one chunk only,
 //                                 else a partial state
 //   logSumExpOfPartials           a row by a warp: folds the chunks' states in order
-//   finishSoftmax, finishLogSoftmax   a second read, for rows that no block holds
+//   finishSoftmax, finishLogSoftmax   a second read, for rows that no block holds and for F64 out
 #include "rows.cuh"
 
 namespace {
@@ -112,7 +112,7 @@ __device__ __forceinline__ void logSumExpOfChunks(const RowArguments& a) {
   }
   s = mergedOverBlock<THREADS>(s, shared);
   if (threadIdx.x == 0) {
-    if (a.chunks == 1) {
+    if (a.partials == nullptr) {
       store(a.out, a.outType, row * a.outStride, naturalLogSumExp(s));
     } else {
       a.partials[blockIdx.x] = make_float2(s.m, s.l);
@@ -137,12 +137,11 @@ __device__ __forceinline__ void finishRows(const RowArguments& a) {
   const Finish finish = finishOf({state.x, state.y});
   const Target target = targetOf(a.out + (row * a.outStride + begin) * sizeOf(a.outType), length,
                                  a.outType);
-  writeAll<PACKS, THREADS>(target, a.outType, threadIdx.x, packs, [&](float (&y)[WIDTH]) {
-#pragma unroll
-    for (int i = 0; i < WIDTH; i++) {
-      y[i] = finished<IS_LOG>(y[i], finish);
-    }
-  });
+  if (a.outType == Type::F64) {
+    writeAs<PACKS, THREADS, IS_LOG, false, Type::F64>(target, threadIdx.x, packs, finish, 0.0f);
+  } else {
+    write<PACKS, THREADS, IS_LOG, false>(target, a.outType, threadIdx.x, packs, finish, 0.0f);
+  }
 }
 
 } // namespace

@@ -27,7 +27,7 @@ constexpr int CHUNK = 32768;
 struct RowArguments {
   const unsigned char* x; // (rows, length) of FOLDMAX_TYPE
   unsigned char* out;     // (rows, length) of outType; (rows) where a kernel reduces
-  float2* partials;       // (rows, chunks): states of chunks
+  float2* partials;       // (rows, chunks): states of chunks, or null where a row is one chunk
   float2* states;         // (rows): states of rows
   int64 rows;
   int64 length;
@@ -36,6 +36,8 @@ struct RowArguments {
   Type outType;
   int chunks; // of a row, at least 1
 };
+
+static_assert(sizeof(RowArguments) == 72, "as RowKernels.java writes it");
 
 // The state of some elements: their maximum, and the sum of e^(x - m). Empty: (-inf, 0).
 struct State {
@@ -98,6 +100,29 @@ __device__ __forceinline__ uint4 gather(const Span& s, int pack) {
   return make_uint4((unsigned)low, (unsigned)(low >> 32), (unsigned)high, (unsigned)(high >> 32));
 }
 
+// Replaces element k of an array in registers, for a k that is known when it runs: for what is rare.
+template <int COUNT>
+__device__ __forceinline__ void replace(uint4 (&array)[COUNT], int k, uint4 element) {
+#pragma unroll
+  for (int i = 0; i < COUNT; i++) {
+    array[i] = i == k ? element : array[i];
+  }
+}
+
+// Gathers those of packs first, first + STEP, ... that exist and are not whole.
+template <int PACKS, int STEP>
+__device__ __forceinline__ void gatherRest(const Span& s, int first, uint4 (&packs)[PACKS]) {
+  if (s.whole * WIDTH != s.length) {
+#pragma unroll 1
+    for (int k = 0; k < PACKS; k++) {
+      const int p = first + k * STEP;
+      if (p >= s.whole && p * WIDTH < s.length) {
+        replace<PACKS>(packs, k, gather(s, p));
+      }
+    }
+  }
+}
+
 // Packs first, first + STEP, ... of a span; those beyond the end are empty.
 template <int PACKS, int STEP>
 __device__ __forceinline__ void readPacks(const Span& s, int first, uint4 (&packs)[PACKS]) {
@@ -106,15 +131,7 @@ __device__ __forceinline__ void readPacks(const Span& s, int first, uint4 (&pack
     const int p = first + k * STEP;
     packs[k] = p < s.whole ? reinterpret_cast<const uint4*>(s.data)[p] : emptyPack();
   }
-  if (s.whole * WIDTH != s.length) {
-#pragma unroll
-    for (int k = 0; k < PACKS; k++) {
-      const int p = first + k * STEP;
-      if (p >= s.whole && p * WIDTH < s.length) {
-        packs[k] = gather(s, p);
-      }
-    }
-  }
+  gatherRest<PACKS, STEP>(s, first, packs);
 }
 
 // The same where all of them are whole.
@@ -137,46 +154,61 @@ __device__ __forceinline__ void forgetWidened(uint4 (&packs)[PACKS]) {
   }
 }
 
-// The larger of each half; a NaN counts only beside another.
+// Whether a maximum passes over NaN, or is NaN where an element is.
+enum class Nans { PASSED_OVER, KEPT };
+
+template <Nans NANS>
+__device__ __forceinline__ float larger(float x, float y) {
+  if (NANS == Nans::PASSED_OVER) {
+    return fmaxf(x, y);
+  }
+  float z;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+
+// The larger of each half.
+template <Nans NANS>
 __device__ __forceinline__ unsigned largerHalves(unsigned x, unsigned y) {
   unsigned word;
-  if (INPUT == Type::F16) {
+  if (INPUT == Type::F16 && NANS == Nans::KEPT) {
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(word) : "r"(x), "r"(y));
+  } else if (INPUT == Type::F16) {
     asm("max.f16x2 %0, %1, %2;" : "=r"(word) : "r"(x), "r"(y));
+  } else if (NANS == Nans::KEPT) {
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(word) : "r"(x), "r"(y));
   } else {
     asm("max.bf16x2 %0, %1, %2;" : "=r"(word) : "r"(x), "r"(y));
   }
   return word;
 }
 
-// The largest element of some packs that is not NaN.
-template <int PACKS>
+// The largest element of some packs.
+template <int PACKS, Nans NANS = Nans::PASSED_OVER>
 __device__ __forceinline__ float maximumOf(const uint4 (&packs)[PACKS]) {
   if (INPUT == Type::F32) {
     float m = EMPTY;
 #pragma unroll
     for (int k = 0; k < PACKS; k++) {
-      m = fmaxf(m, fmaxf(fmaxf(__uint_as_float(packs[k].x), __uint_as_float(packs[k].y)),
-                         fmaxf(__uint_as_float(packs[k].z), __uint_as_float(packs[k].w))));
+      const float first =
+          larger<NANS>(__uint_as_float(packs[k].x), __uint_as_float(packs[k].y));
+      const float second =
+          larger<NANS>(__uint_as_float(packs[k].z), __uint_as_float(packs[k].w));
+      m = larger<NANS>(m, larger<NANS>(first, second));
     }
     return m;
   }
   unsigned word = emptyPack().x;
 #pragma unroll
   for (int k = 0; k < PACKS; k++) {
-    word = largerHalves(word, largerHalves(largerHalves(packs[k].x, packs[k].y),
-                                           largerHalves(packs[k].z, packs[k].w)));
+    const unsigned first = largerHalves<NANS>(packs[k].x, packs[k].y);
+    const unsigned second = largerHalves<NANS>(packs[k].z, packs[k].w);
+    word = largerHalves<NANS>(word, largerHalves<NANS>(first, second));
   }
-  float first;
-  float second;
-  unpack<INPUT>(word, first, second);
-  return fmaxf(first, second);
-}
-
-// The larger; NaN if one of them is.
-__device__ __forceinline__ float largerOrNaN(float x, float y) {
-  float z;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
-  return z;
+  float low;
+  float high;
+  unpack<INPUT>(word, low, high);
+  return larger<NANS>(low, high);
 }
 
 // e^x for x <= 0: the rounding of the exponent counts, so the relative error grows to |x| ulp.
@@ -186,7 +218,7 @@ __device__ __forceinline__ float expFast(float x) { return exp2Fast(x * LOG2_E);
 // 2^t * e^(x - t ln 2) with the second factor nearly 1. Results below 2^-126 are flushed to 0.
 __device__ __forceinline__ float expExact(float x) {
   constexpr float LEAST = -150.0f; // far below what is flushed, and finite
-  const float y = largerOrNaN(x, LEAST);
+  const float y = larger<Nans::KEPT>(x, LEAST);
   const float t = y * LOG2_E;
   const float power = exp2Fast(t);
   return fmaf(power, fmaf(-t, LN_2, y), power);
@@ -314,23 +346,22 @@ __device__ __forceinline__ void scatter(unsigned char* data, int count, ulonglon
   }
 }
 
-// Writes the results of one pack.
+// Writes the results of one pack, all of it at once or what there is one by one.
 template <Type OUT>
 __device__ __forceinline__ void writePack(const Target& target, int p, const float (&y)[WIDTH]) {
-  constexpr int COUNT = WIDTH * sizeOf(OUT) <= 16 ? WIDTH : 16 / sizeOf(OUT); // written at once
+  constexpr int COUNT = WIDTH * sizeOf(OUT) <= 16 ? WIDTH : 16 / sizeOf(OUT); // in 16 bytes
 #pragma unroll
   for (int i = 0; i < WIDTH; i += COUNT) {
     const ulonglong2 bits = encoded<OUT, COUNT>(y + i);
     const int element = p * WIDTH + i;
     unsigned char* at = target.data + (int64)element * sizeOf(OUT);
-    if (p < target.whole) {
-      if (COUNT * sizeOf(OUT) == 16) {
-        *reinterpret_cast<ulonglong2*>(at) = bits;
-      } else {
-        *reinterpret_cast<unsigned long long*>(at) = bits.x;
-      }
-    } else if (element < target.length) {
-      scatter<OUT>(at, target.length - element < COUNT ? target.length - element : COUNT, bits);
+    if (p >= target.whole) {
+      const int rest = target.length - element;
+      scatter<OUT>(at, rest < COUNT ? rest : COUNT, bits);
+    } else if (COUNT * sizeOf(OUT) == 16) {
+      *reinterpret_cast<ulonglong2*>(at) = bits;
+    } else {
+      *reinterpret_cast<unsigned long long*>(at) = bits.x;
     }
   }
 }
@@ -338,50 +369,61 @@ __device__ __forceinline__ void writePack(const Target& target, int p, const flo
 // What turns elements into results once the state of their row is known.
 struct Finish {
   float subtracted;
-  float factor;    // of the softmax: 1 / l
-  float logarithm; // of the logarithm of the softmax: ln l
+  float factor;          // 1 / l
+  float logarithm;       // ln l
+  float binaryLogarithm; // log2 l
 };
 
 __device__ __forceinline__ Finish finishOf(State s) {
-  return {shift(s.m), inverse(s.l), s.l == 0.0f ? 0.0f : logf(s.l)};
+  const float l = s.l == 0.0f ? 1.0f : s.l; // a row of -inf alone
+  return {shift(s.m), inverse(s.l), logf(l), log2f(l)};
 }
 
-template <bool IS_LOG>
+// The result of an element. For 16-bit results of 16-bit elements the division by l goes into the
+// exponent, whose rounding is far below theirs.
+template <bool IS_LOG, Type OUT>
 __device__ __forceinline__ float finished(float x, const Finish& f) {
-  return IS_LOG ? x - f.subtracted - f.logarithm : weightOf(x - f.subtracted) * f.factor;
+  if (IS_LOG) {
+    return x - f.subtracted - f.logarithm;
+  }
+  if (INPUT != Type::F32 && sizeOf(OUT) == 2) {
+    return exp2Fast(fmaf(x - f.subtracted, LOG2_E, -f.binaryLogarithm));
+  }
+  return weightOf(x - f.subtracted) * f.factor;
 }
 
-// Writes PACKS packs of results, which `results` makes from each pack of x.
-template <int PACKS, int STEP, Type OUT, typename Results>
-__device__ __forceinline__ void writeAll(const Target& target, int first,
-                                         uint4 (&packs)[PACKS], const Results& results) {
+// Finishes packs and writes them. Where they hold weights, `factor` makes results of these.
+template <int PACKS, int STEP, bool IS_LOG, bool ARE_WEIGHTS, Type OUT>
+__device__ __forceinline__ void writeAs(const Target& target, int first, uint4 (&packs)[PACKS],
+                                        const Finish& finish, float factor) {
 #pragma unroll
   for (int k = 0; k < PACKS; k++) {
     const int p = first + k * STEP;
     if (p * WIDTH < target.length) {
       float y[WIDTH];
       widen<INPUT>(packs[k], y);
-      results(y);
+#pragma unroll
+      for (int i = 0; i < WIDTH; i++) {
+        y[i] = ARE_WEIGHTS ? y[i] * factor : finished<IS_LOG, OUT>(y[i], finish);
+      }
       writePack<OUT>(target, p, y);
     }
   }
 }
 
-template <int PACKS, int STEP, typename Results>
-__device__ __forceinline__ void writeAll(const Target& target, Type type, int first,
-                                         uint4 (&packs)[PACKS], const Results& results) {
+// The same for a type that is known when it runs: F32, F16 or BF16.
+template <int PACKS, int STEP, bool IS_LOG, bool ARE_WEIGHTS>
+__device__ __forceinline__ void write(const Target& target, Type type, int first,
+                                      uint4 (&packs)[PACKS], const Finish& finish, float factor) {
   switch (type) {
-    case Type::F32:
-      writeAll<PACKS, STEP, Type::F32>(target, first, packs, results);
-      break;
     case Type::F16:
-      writeAll<PACKS, STEP, Type::F16>(target, first, packs, results);
+      writeAs<PACKS, STEP, IS_LOG, ARE_WEIGHTS, Type::F16>(target, first, packs, finish, factor);
       break;
     case Type::BF16:
-      writeAll<PACKS, STEP, Type::BF16>(target, first, packs, results);
+      writeAs<PACKS, STEP, IS_LOG, ARE_WEIGHTS, Type::BF16>(target, first, packs, finish, factor);
       break;
     default:
-      writeAll<PACKS, STEP, Type::F64>(target, first, packs, results);
+      writeAs<PACKS, STEP, IS_LOG, ARE_WEIGHTS, Type::F32>(target, first, packs, finish, factor);
   }
 }
 
@@ -413,11 +455,6 @@ template <int PACKS, int STEP, bool IS_LOG>
 __device__ __forceinline__ void writeResults(const Target& target, Type type, int first,
                                              uint4 (&packs)[PACKS], float m, State s) {
   const Finish finish = finishOf(s);
-  const float factor = naturalCorrection(m, s.m) * finish.factor;
-  writeAll<PACKS, STEP>(target, type, first, packs, [&](float (&y)[WIDTH]) {
-#pragma unroll
-    for (int i = 0; i < WIDTH; i++) {
-      y[i] = INPUT == Type::F32 && !IS_LOG ? y[i] * factor : finished<IS_LOG>(y[i], finish);
-    }
-  });
+  write<PACKS, STEP, IS_LOG, INPUT == Type::F32 && !IS_LOG>(
+      target, type, first, packs, finish, naturalCorrection(m, s.m) * finish.factor);
 }

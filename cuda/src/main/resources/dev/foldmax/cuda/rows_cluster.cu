@@ -14,10 +14,7 @@
 
 namespace {
 
-constexpr int CONSUMERS = 512;
-constexpr int CONSUMER_WARPS = CONSUMERS / WARP;
-constexpr int THREADS = CONSUMERS + WARP;
-constexpr int BLOCK_PACKS = 2 * CONSUMERS; // of a chunk
+constexpr int CHUNK_PACKS = 1024;
 constexpr int CONSUMER_BARRIER = 1;
 
 typedef unsigned long long Barrier;
@@ -92,9 +89,11 @@ __device__ __forceinline__ void clusterBarrier() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-template <int CHUNKS, int CLUSTER, bool IS_LOG>
+template <int CHUNKS, int CLUSTER, int CONSUMERS, bool IS_LOG>
 struct ClusterSoftmax {
-  static constexpr int PACKS = 2 * CHUNKS; // of a consumer
+  static constexpr int CONSUMER_WARPS = CONSUMERS / WARP;
+  static constexpr int CHUNK_SHARE = CHUNK_PACKS / CONSUMERS; // packs of a consumer
+  static constexpr int PACKS = CHUNKS * CHUNK_SHARE;
 
   struct Shared {
     Barrier full[CHUNKS];  // a chunk has come
@@ -106,7 +105,7 @@ struct ClusterSoftmax {
 
   const RowArguments& a;
   Shared& shared;
-  uint4* buffer; // (CHUNKS, BLOCK_PACKS)
+  uint4* buffer; // (CHUNKS, CHUNK_PACKS)
   int rank;      // of the block in its cluster
   int begin;     // the first element of the block's part of each row
   int length;    // of that part
@@ -118,7 +117,7 @@ struct ClusterSoftmax {
     // Parts of equal numbers of chunks, as few as the row's length asks for.
     const int packs = (int)((a.length + WIDTH - 1) / WIDTH);
     const int part =
-        (packs + CLUSTER * BLOCK_PACKS - 1) / (CLUSTER * BLOCK_PACKS) * BLOCK_PACKS * WIDTH;
+        (packs + CLUSTER * CHUNK_PACKS - 1) / (CLUSTER * CHUNK_PACKS) * CHUNK_PACKS * WIDTH;
     begin = rank * part;
     const int rest = (int)a.length - begin;
     length = rest < 0 ? 0 : rest < part ? rest : part;
@@ -131,8 +130,8 @@ struct ClusterSoftmax {
 
   // Packs of chunk c that are copied.
   __device__ __forceinline__ int copied(const Span& s, int c) const {
-    const int rest = s.whole - c * BLOCK_PACKS;
-    return rest < 0 ? 0 : rest < BLOCK_PACKS ? rest : BLOCK_PACKS;
+    const int rest = s.whole - c * CHUNK_PACKS;
+    return rest < 0 ? 0 : rest < CHUNK_PACKS ? rest : CHUNK_PACKS;
   }
 
   __device__ __forceinline__ void produce(int64 first, int64 step) const {
@@ -143,7 +142,7 @@ struct ClusterSoftmax {
         const int bytes = copied(s, c) * 16;
         await(&shared.empty[c], parity);
         arriveExpecting(&shared.full[c], bytes);
-        copyToShared(buffer + c * BLOCK_PACKS, s.data + (int64)c * BLOCK_PACKS * 16, bytes,
+        copyToShared(buffer + c * CHUNK_PACKS, s.data + (int64)c * CHUNK_PACKS * 16, bytes,
                      &shared.full[c]);
       }
     }
@@ -155,32 +154,23 @@ struct ClusterSoftmax {
     const int t = threadIdx.x;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
-      packs[2 * c] = emptyPack();
-      packs[2 * c + 1] = emptyPack();
       const int count = copied(s, c);
       if (count > 0) {
         await(&shared.full[c], parity);
-        if (t < count) {
-          packs[2 * c] = buffer[c * BLOCK_PACKS + t];
-        }
-        if (t + CONSUMERS < count) {
-          packs[2 * c + 1] = buffer[c * BLOCK_PACKS + CONSUMERS + t];
-        }
+      }
+#pragma unroll
+      for (int i = 0; i < CHUNK_SHARE; i++) {
+        const int p = t + i * CONSUMERS;
+        packs[c * CHUNK_SHARE + i] = p < count ? buffer[c * CHUNK_PACKS + p] : emptyPack();
+      }
+      if (count > 0) {
         __syncwarp();
         if (t % WARP == 0) {
           arrive(&shared.empty[c]);
         }
       }
     }
-    if (s.whole * WIDTH != s.length) {
-#pragma unroll
-      for (int k = 0; k < PACKS; k++) {
-        const int p = t + k * CONSUMERS;
-        if (p >= s.whole && p * WIDTH < s.length) {
-          packs[k] = gather(s, p);
-        }
-      }
-    }
+    gatherRest<PACKS, CONSUMERS>(s, t, packs);
   }
 
   // The state of the row, from that of a thread; `slot` and `parity` follow the block's rows.
@@ -225,15 +215,15 @@ struct ClusterSoftmax {
   }
 };
 
-template <int CHUNKS, int CLUSTER, bool IS_LOG>
+template <int CHUNKS, int CLUSTER, int CONSUMERS, bool IS_LOG>
 __device__ __forceinline__ void softmaxInClusters(const RowArguments& a) {
-  typedef ClusterSoftmax<CHUNKS, CLUSTER, IS_LOG> Softmax;
+  typedef ClusterSoftmax<CHUNKS, CLUSTER, CONSUMERS, IS_LOG> Softmax;
   extern __shared__ __align__(128) uint4 chunks[];
   __shared__ typename Softmax::Shared shared;
   if (threadIdx.x == 0) {
     for (int c = 0; c < CHUNKS; c++) {
       initBarrier(&shared.full[c], 1);
-      initBarrier(&shared.empty[c], CONSUMER_WARPS);
+      initBarrier(&shared.empty[c], CONSUMERS / WARP);
     }
     initBarrier(&shared.met[0], 1);
     initBarrier(&shared.met[1], 1);
@@ -255,18 +245,26 @@ __device__ __forceinline__ void softmaxInClusters(const RowArguments& a) {
 
 } // namespace
 
-#define SOFTMAX(CHUNKS, CLUSTER)                                                                \
-  extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)      \
-      softmax_##CHUNKS##x##CLUSTER(const __grid_constant__ RowArguments a) {                    \
-    softmaxInClusters<CHUNKS, CLUSTER, false>(a);                                               \
+#define SOFTMAX(CHUNKS, CLUSTER, CONSUMERS, BLOCKS)                                             \
+  extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)                                    \
+      __launch_bounds__(CONSUMERS + WARP, BLOCKS)                                               \
+          softmax_##CHUNKS##x##CLUSTER##_##CONSUMERS##_##BLOCKS(const __grid_constant__ RowArguments a) {                \
+    softmaxInClusters<CHUNKS, CLUSTER, CONSUMERS, false>(a);                                    \
   }                                                                                             \
-  extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)      \
-      logSoftmax_##CHUNKS##x##CLUSTER(const __grid_constant__ RowArguments a) {                 \
-    softmaxInClusters<CHUNKS, CLUSTER, true>(a);                                                \
+  extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)                                    \
+      __launch_bounds__(CONSUMERS + WARP, BLOCKS)                                               \
+          logSoftmax_##CHUNKS##x##CLUSTER##_##CONSUMERS##_##BLOCKS(const __grid_constant__ RowArguments a) {             \
+    softmaxInClusters<CHUNKS, CLUSTER, CONSUMERS, true>(a);                                     \
   }
 
 // Rows to 256 KB, 512 KB and 1 MB.
-SOFTMAX(4, 4)
-SOFTMAX(4, 8)
-SOFTMAX(8, 4)
-SOFTMAX(8, 8)
+SOFTMAX(4, 4, 512, 1)
+SOFTMAX(4, 4, 512, 2)
+SOFTMAX(4, 4, 256, 2)
+SOFTMAX(4, 8, 512, 1)
+SOFTMAX(4, 8, 512, 2)
+SOFTMAX(4, 8, 256, 2)
+SOFTMAX(8, 4, 512, 1)
+SOFTMAX(8, 8, 512, 1)
+SOFTMAX(2, 8, 256, 3)
+SOFTMAX(2, 8, 256, 4)

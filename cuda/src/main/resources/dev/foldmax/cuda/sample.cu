@@ -7,6 +7,9 @@
 // depends neither on the order in which threads find elements nor on how the row is cut. The sums
 // that topP asks for are added in an order that the length of the row fixes.
 //
+//   sample          temperature 0, topK (also with topP among what it keeps), minP, or everything
+//   sampleNucleus   topP of a whole row
+//
 // Grid: at most a block a row, as many as have space. Block: SELECTORS threads.
 #include "selection.cuh"
 
@@ -20,7 +23,6 @@ struct SampleArguments {
   Place* space; // (blocks, spaceStride), for topK above LISTED
   int64 spaceStride;
   double temperature;
-  double inverse; // 1 / temperature, at most 10^300
   double topP;
   double least; // ln(minP): scores below it are dropped
   int64 topK;   // 0 for all
@@ -29,6 +31,8 @@ struct SampleArguments {
   int areLong;    // indices
   int pad;
 };
+
+static_assert(sizeof(SampleArguments) == 120, "as SelectionKernels.java writes it");
 
 namespace {
 
@@ -63,26 +67,23 @@ __device__ __forceinline__ double uniformOf(unsigned long long stream, unsigned 
   return (bitsOf(stream, index) + 0.5) * 0x1p-32;
 }
 
-// What scores of a row are made with.
+// What scores of a row are made with: score = (x - largest) / temperature.
 struct Scale {
   float largest; // element of the row
   double temperature;
-  double inverse;
+  float binary; // 2 * log2(e) / temperature, at most 10^30: what lies below it is far below
+
+  // score * log2(e), in float32. Differences are halved, lest they overflow.
+  __device__ __forceinline__ float binaryScoreOf(float x) const {
+    return fmaf(0.5f, x, -0.5f * largest) * binary;
+  }
+
+  // e^score.
+  __device__ __forceinline__ float weightOf(float x) const { return exp2Fast(binaryScoreOf(x)); }
 };
 
-__device__ __forceinline__ double scoreOf(const Scale& s, float x) {
-  return ((double)x - s.largest) / s.temperature;
-}
-
-// e^score, to float32's accuracy.
-__device__ __forceinline__ double weightIn(const Scale& s, float x) {
-  const double exponent = ((double)x - s.largest) * s.inverse * 1.4426950408889634;
-  if (exponent < -200.0) {
-    return 0.0;
-  }
-  const float t = (float)exponent;
-  const float power = exp2Fast(t);
-  return fmaf(power, (float)(exponent - t) * LN_2, power);
+__device__ __forceinline__ Scale scaleOf(float largest, double temperature) {
+  return {largest, temperature, (float)fmin(2.0 * 1.4426950408889634 / temperature, 1e30)};
 }
 
 // The race.
@@ -94,27 +95,29 @@ constexpr float LATEST = 24.0f;
 // above -27, whose roundings come to 1e-5.
 constexpr float BOUND_ERROR = 4e-5f;
 
+// A thread's part in it: a sieve of what may still win.
 struct Race {
   Scale scale;
-  double least;
+  double least; // scores below it are dropped
   unsigned long long stream;
+  Place last;             // places after it are dropped
   volatile float* latest; // bounds above it cannot win; shared by the block, written at any time
+  float seenLatest;
   double best;
   int64 winner;
 
-  // Whether an element may still win. Differences are halved, lest they overflow.
-  __device__ __forceinline__ bool mayWin(float x, int64 index) const {
-    const float inverse = scale.inverse < 1e30 ? (float)scale.inverse : 1e30f;
-    const float score = (0.5f * x - 0.5f * scale.largest) * inverse * 2.0f;
-    const float u = ((bitsOf(stream, (unsigned)index) >> 1) + 0.25f) * 0x1p-31f;
+  __device__ __forceinline__ void refresh() { seenLatest = *latest; }
+
+  __device__ __forceinline__ bool wants(float x, int64 index) const {
+    const float u = (bitsOf(stream, (unsigned)index) + 0.25f) * (0x1p-32f * (1.0f - 0x1p-20f));
     const float clock = u * fmaf(0.5f, u, 1.0f); // -ln(1 - u) is later
-    const float bound = clock * exp2Fast(fminf(-score * LOG2_E, 115.0f));
-    return bound <= *latest && x != EMPTY;
+    const float bound = clock * exp2Fast(fminf(-scale.binaryScoreOf(x), 115.0f));
+    return bound <= seenLatest && x != EMPTY;
   }
 
-  __device__ __forceinline__ void offer(float x, int64 index) {
-    const double score = scoreOf(scale, x);
-    if (score < least || score == (double)EMPTY) {
+  __device__ __forceinline__ void take(float x, int64 index) {
+    const double score = ((double)x - scale.largest) / scale.temperature;
+    if (score < least || score == (double)EMPTY || placeOf(x, index) > last) {
       return;
     }
     const double exponential = -log1p(-uniformOf(stream, (unsigned)index));
@@ -159,22 +162,64 @@ __device__ __forceinline__ int64 winnerOf(Race& race) {
   return race.winner;
 }
 
-// The first place of a block's threads, in all of them.
-__device__ __forceinline__ Place firstOf(Place place) {
-  __shared__ Place places[WARPS];
+// A thread's largest element, NaN if it has one, and the batch in which it came first.
+struct Largest {
+  float x;
+  int64 batch; // the index of the batch's first element that is the thread's
+};
+
+constexpr int SEEN_PACKS = 4;
+
+__device__ __forceinline__ Largest largestOf(const LongRow& row) {
+  Largest largest = {EMPTY, 0};
+  forEachBatch<SELECTORS, SEEN_PACKS>(
+      row, [&](uint4 (&packs)[SEEN_PACKS], const Span&, int first, int64 begin) {
+        const float m = maximumOf<SEEN_PACKS, Nans::KEPT>(packs);
+        if (!(m <= largest.x)) {
+          largest = {m, begin + (int64)first * WIDTH};
+        }
+      });
+  return largest;
+}
+
+// The largest of a block's threads, NaN if one has it, in all of them.
+__device__ __forceinline__ float largestOverBlock(float x) {
+  __shared__ float shared[WARPS];
 #pragma unroll
   for (int distance = WARP / 2; distance > 0; distance /= 2) {
-    const Place other = __shfl_xor_sync(ALL_LANES, place, distance);
-    place = other < place ? other : place;
+    x = larger<Nans::KEPT>(x, __shfl_xor_sync(ALL_LANES, x, distance));
   }
   if (threadIdx.x % WARP == 0) {
-    places[threadIdx.x / WARP] = place;
+    shared[threadIdx.x / WARP] = x;
   }
   __syncthreads();
   for (int i = 0; i < WARPS; i++) {
-    place = places[i] < place ? places[i] : place;
+    x = larger<Nans::KEPT>(x, shared[i]);
   }
-  return place;
+  return x;
+}
+
+// The lowest index of the row's largest element; no more threads than hold it look again.
+__device__ __forceinline__ int64 indexOfLargest(const LongRow& row, const Largest& own,
+                                                float largest) {
+  __shared__ unsigned lowest;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    lowest = 0xffffffffu;
+  }
+  __syncthreads();
+  if (own.x == largest) {
+    for (int k = 0; k < SEEN_PACKS; k++) {
+      for (int i = 0; i < WIDTH; i++) {
+        const int64 index = own.batch + (int64)k * SELECTORS * WIDTH + i;
+        if (index < row.length && elementAt(row, index) == largest) {
+          atomicMin(&lowest, (unsigned)index);
+        }
+      }
+    }
+  }
+  __syncthreads();
+  return lowest;
 }
 
 // topP.
@@ -189,7 +234,7 @@ __device__ __forceinline__ unsigned countToTarget(const Scale& scale, const Plac
   const unsigned each = (count + SELECTORS - 1) / SELECTORS;
   double own = 0.0;
   for (unsigned i = threadIdx.x * each; i < (threadIdx.x + 1) * each && i < count; i++) {
-    own += weightIn(scale, valueAt(places[i]));
+    own += scale.weightOf(valueAt(places[i]));
   }
   __syncthreads();
   sums[threadIdx.x] = own;
@@ -220,7 +265,7 @@ __device__ __forceinline__ unsigned countToTarget(const Scale& scale, const Plac
       }
       unsigned i = run * each;
       while (i + 1 < count) {
-        before += weightIn(scale, valueAt(places[i]));
+        before += scale.weightOf(valueAt(places[i]));
         if (before >= goal) {
           break;
         }
@@ -264,119 +309,146 @@ __device__ __forceinline__ void addUp(double (&sums)[CUTS], unsigned (&counts)[C
   }
 }
 
-// The last place that topP keeps of a whole row. Each reading cuts the range of values that holds the
-// boundary into CUTS parts of equal width in orderOf, until the part with the boundary is short
-// enough to be sorted, or one value.
+// The values that hold the end of what topP keeps, as orderOf gives them, and what lies above.
+struct Range {
+  unsigned high;
+  unsigned low;
+  double weightAbove;
+  unsigned countAbove;
+  unsigned count; // of elements inside
+};
+
+// Narrows a range to the part in which the weights come to the target, a share p of all weights if it
+// is negative. Part c ends with ends[c], the last with the range.
+__device__ __forceinline__ void narrow(const LongRow& row, const Scale& scale,
+                                       const unsigned (&ends)[CUTS], double p, double& target,
+                                       Range& range) {
+  const float highest = valueAt((Place)~range.high << 32);
+  float lowest[CUTS];
+  double sums[CUTS]; // from the top of the range to the end of each part
+  unsigned counts[CUTS];
+#pragma unroll
+  for (int c = 0; c < CUTS; c++) {
+    lowest[c] = valueAt((Place)~ends[c] << 32);
+    sums[c] = 0.0;
+    counts[c] = 0;
+  }
+  forEachBatch<SELECTORS, 1>(row, [&](uint4 (&packs)[1], const Span&, int, int64) {
+    float some[CUTS] = {};
+    float x[WIDTH];
+    widen<INPUT>(packs[0], x);
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++) { // -inf, also beyond the end, lies below the range
+      const float weight = x[i] <= highest ? scale.weightOf(x[i]) : 0.0f;
+#pragma unroll
+      for (int c = 0; c < CUTS; c++) {
+        const bool isInside = x[i] <= highest && x[i] >= lowest[c];
+        some[c] += isInside ? weight : 0.0f;
+        counts[c] += isInside;
+      }
+    }
+#pragma unroll
+    for (int c = 0; c < CUTS; c++) {
+      sums[c] += some[c];
+    }
+  });
+  addUp(sums, counts);
+  if (target < 0.0) {
+    target = p * sums[CUTS - 1];
+  }
+  const Range whole = range;
+  range.low = ends[CUTS - 1];
+  range.count = counts[CUTS - 1];
+#pragma unroll
+  for (int c = CUTS - 2; c >= 0; c--) { // the first part that takes the sum to the target
+    if (ends[c] == whole.low || whole.weightAbove + sums[c] >= target) {
+      range.low = ends[c];
+      range.count = counts[c];
+    } else if (range.high == whole.high) { // what lies above that part
+      range.high = ends[c] - 1;
+      range.weightAbove = whole.weightAbove + sums[c];
+      range.countAbove = whole.countAbove + counts[c];
+    }
+  }
+  range.count -= range.countAbove - whole.countAbove;
+}
+
+// The last place that topP keeps of a whole row. Each reading narrows the range of values that holds
+// the end, first by score, then by equal parts in orderOf, until it is short enough to be sorted, or
+// one value.
 __device__ __forceinline__ Place lastOfNucleus(const LongRow& row, const Scale& scale, double p,
                                                Desk& desk) {
-  unsigned high = orderOf(scale.largest);
-  unsigned low = orderOf(-3.402823466e38f);
-  double reached = 0.0; // the weight of elements above `high`, and their number
-  unsigned before = 0;
+  constexpr float LOWEST = -3.402823466e38f;
+  constexpr float SCORES[CUTS - 1] = {-0.5f, -1.5f, -3.0f, -4.5f, -6.5f, -9.0f, -13.0f};
+  Range range = {orderOf(scale.largest), orderOf(LOWEST), 0.0, 0, 0};
   double target = -1.0;
+  unsigned ends[CUTS];
+#pragma unroll
+  for (int c = 0; c < CUTS - 1; c++) {
+    const float end = (float)(scale.largest + SCORES[c] * scale.temperature);
+    ends[c] = orderOf(fmaxf(end, LOWEST));
+  }
+  ends[CUTS - 1] = range.low;
   while (true) {
-    const unsigned width = (high - low) / CUTS + 1;
-    unsigned ends[CUTS]; // the lowest order of each part
-    double sums[CUTS];   // of elements from there up to `high`
-    unsigned counts[CUTS];
+    narrow(row, scale, ends, p, target, range);
+    if (range.count <= LISTED) {
+      collect(row, (Place)~range.high << 32, (Place)~range.low << 32 | 0xffffffffu, desk.places,
+              LISTED);
+      fillAndSort(desk.places, range.count);
+      const unsigned kept = countToTarget(scale, desk.places, range.count, false,
+                                          range.weightAbove, target);
+      return desk.places[kept - 1];
+    }
+    if (range.low == range.high) {
+      const double weight = scale.weightOf(valueAt((Place)~range.high << 32));
+      const double more = ceil((target - range.weightAbove) / weight);
+      return lastOfFirst(row,
+                         range.countAbove + (more < 1.0           ? 1u
+                                             : more < range.count ? (unsigned)more
+                                                                  : range.count),
+                         desk.bins);
+    }
+    const unsigned width = (range.high - range.low) / CUTS + 1;
 #pragma unroll
     for (int c = 0; c < CUTS; c++) {
       const unsigned long long down = (unsigned long long)width * (c + 1) - 1;
-      ends[c] = down < high - low ? high - (unsigned)down : low;
-      sums[c] = 0.0;
-      counts[c] = 0;
-    }
-    forEachBatch<SELECTORS, 1>(row, [&](uint4 (&packs)[1], const Span& span, int first, int64) {
-      float x[WIDTH];
-      widen<INPUT>(packs[0], x);
-#pragma unroll
-      for (int i = 0; i < WIDTH; i++) {
-        const unsigned order = orderOf(x[i]); // of -inf, also beyond the end: below `low`
-        if (low <= order && order <= high) {
-          const double weight = weightIn(scale, x[i]);
-#pragma unroll
-          for (int c = 0; c < CUTS; c++) {
-            sums[c] += order >= ends[c] ? weight : 0.0;
-            counts[c] += order >= ends[c];
-          }
-        }
-      }
-    });
-    addUp(sums, counts);
-    if (target < 0.0) {
-      target = p * sums[CUTS - 1];
-    }
-    unsigned inside = counts[CUTS - 1];
-    unsigned end = low;
-    double sumAbove = 0.0;
-    unsigned countAbove = 0;
-    unsigned top = high;
-#pragma unroll
-    for (int c = CUTS - 2; c >= 0; c--) { // the first part that takes the sum to the target
-      if (ends[c] == low || reached + sums[c] >= target) {
-        end = ends[c];
-        inside = counts[c];
-      } else if (top == high) { // what lies above it
-        sumAbove = sums[c];
-        countAbove = counts[c];
-        top = ends[c] - 1;
-      }
-    }
-    low = end;
-    high = top;
-    reached += sumAbove;
-    before += countAbove;
-    inside -= countAbove;
-    if (inside <= LISTED) {
-      collect(row, (Place)~high << 32, (Place)~low << 32 | 0xffffffffu, desk.places, LISTED);
-      fillAndSort(desk.places, inside);
-      return desk.places[countToTarget(scale, desk.places, inside, false, reached, target) - 1];
-    }
-    if (low == high) {
-      const double weight = weightIn(scale, valueAt((Place)~high << 32));
-      const double more = ceil((target - reached) / weight);
-      return lastOfFirst(row, before + (more < 1.0       ? 1u
-                                        : more < inside ? (unsigned)more
-                                                        : inside),
-                         desk.bins);
+      ends[c] = down < range.high - range.low ? range.high - (unsigned)down : range.low;
     }
   }
 }
 
+template <bool HAS_NUCLEUS>
 __device__ __forceinline__ void sampleRow(const SampleArguments& a, int64 r, Desk& desk,
                                           volatile float* latest) {
   const LongRow row = {a.x + r * a.xStride * SIZE, a.length};
-  const Place best = firstPlaceOf(row, [](uint4 (&)[2]) {});
-  const Place first = firstOf(best);
-  const float largest = valueAt(first);
+  const Largest own = largestOf(row);
+  const float largest = largestOverBlock(own.x);
   int64 winner = NONE;
-  if (!isNonFinite(largest)) { // nor empty: valueAt(NOWHERE) is NaN
+  if (!isNonFinite(largest)) { // the row is not empty either
     if (a.temperature == 0.0) {
-      winner = indexAt(first);
+      winner = indexOfLargest(row, own, largest);
     } else {
-      const Scale scale = {largest, a.temperature, a.inverse};
-      Race race = {scale, a.least, streamOf(a.seed, a.firstRow + r), latest, EMPTY, NONE};
+      const Scale scale = scaleOf(largest, a.temperature);
       if (threadIdx.x == 0) {
         *latest = LATEST;
       }
-      if (a.topK > 0 && a.topK < a.length) {
+      Race race = {scale,  a.least, streamOf(a.seed, a.firstRow + r), NOWHERE, latest,
+                   LATEST, EMPTY,   NONE};
+      if (!HAS_NUCLEUS && a.topK > 0 && a.topK < a.length) {
         const unsigned k = (unsigned)a.topK;
         const Place* places =
-            firstPlaces(row, k, best, desk, a.space + blockIdx.x * a.spaceStride);
+            firstPlaces(row, k, own.x, desk, a.space + blockIdx.x * a.spaceStride);
         const unsigned kept =
             a.topP < 1.0 ? countToTarget(scale, places, k, true, 0.0, a.topP) : k;
         for (unsigned i = threadIdx.x; i < kept; i += SELECTORS) {
-          race.offer(valueAt(places[i]), indexAt(places[i]));
+          race.take(valueAt(places[i]), indexAt(places[i]));
         }
       } else {
-        const Place last = a.topP < 1.0 ? lastOfNucleus(row, scale, a.topP, desk) : NOWHERE;
+        if (HAS_NUCLEUS) {
+          race.last = lastOfNucleus(row, scale, a.topP, desk);
+        }
         __syncthreads();
-        forEachWanted<SELECTORS, 2>(
-            row,
-            [&](float x, int64 index) {
-              return (last == NOWHERE || placeOf(x, index) <= last) && race.mayWin(x, index);
-            },
-            [&](float x, int64 index) { race.offer(x, index); });
+        sift<SELECTORS, 2>(row, race);
       }
       winner = winnerOf(race);
     }
@@ -390,14 +462,24 @@ __device__ __forceinline__ void sampleRow(const SampleArguments& a, int64 r, Des
   }
 }
 
-} // namespace
-
-extern "C" __global__ void __launch_bounds__(SELECTORS, 1)
-    sample(const __grid_constant__ SampleArguments a) {
+template <bool HAS_NUCLEUS>
+__device__ __forceinline__ void sampleRows(const SampleArguments& a) {
   __shared__ Desk desk;
   __shared__ volatile float latest;
   for (int64 r = blockIdx.x; r < a.rows; r += gridDim.x) {
-    sampleRow(a, r, desk, &latest);
+    sampleRow<HAS_NUCLEUS>(a, r, desk, &latest);
     __syncthreads();
   }
+}
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(SELECTORS, 2)
+    sample(const __grid_constant__ SampleArguments a) {
+  sampleRows<false>(a);
+}
+
+extern "C" __global__ void __launch_bounds__(SELECTORS, 1)
+    sampleNucleus(const __grid_constant__ SampleArguments a) {
+  sampleRows<true>(a);
 }

@@ -28,6 +28,8 @@ struct SelectArguments {
   int k;       // at least 1
 };
 
+static_assert(sizeof(SelectArguments) == 112, "as SelectionKernels.java writes it");
+
 namespace {
 
 __device__ __forceinline__ LongRow longRow(const SelectArguments& a, int64 row) {
@@ -48,7 +50,7 @@ __device__ __forceinline__ void writeElement(const SelectArguments& a, int64 row
   }
   if (a.probabilities != nullptr) {
     store(a.probabilities, a.probabilitiesType, row * a.probabilitiesStride + i,
-          finished<false>(x, finish));
+          finished<false, Type::F32>(x, finish));
   }
 }
 
@@ -92,14 +94,15 @@ __device__ __forceinline__ float largestButFew(float x) {
 }
 
 template <int THREADS, int PACKS, int KEPT>
-__device__ __forceinline__ void selectWhileSumming(const SelectArguments& a) {
+__device__ __forceinline__ void selectWhileSumming(const SelectArguments& a, int64 r) {
   constexpr int WARPS = THREADS / WARP;
   __shared__ State states[WARPS];
   __shared__ Place lists[WARPS * KEPT];
   // Some warp's worst: KEPT elements are no smaller. Which warp's is a matter of chance, and of no
   // consequence: what it turns away is not among the first of the row.
   __shared__ volatile float commonWorst;
-  const LongRow row = longRow(a, blockIdx.x);
+  const LongRow row = longRow(a, r);
+  __syncthreads(); // after the row before
   if (threadIdx.x == 0) {
     commonWorst = EMPTY;
   }
@@ -160,35 +163,42 @@ __device__ __forceinline__ void selectWhileSumming(const SelectArguments& a) {
       rank += lists[j] < place;
     }
     if (place != NOWHERE && rank < a.k) {
-      writeElement(a, blockIdx.x, rank, place, finishOf(s));
+      writeElement(a, r, rank, place, finishOf(s));
     }
   }
 }
 
 } // namespace
 
-// Grid: rows.
+// Grid: at most a block a row.
 extern "C" __global__ void __launch_bounds__(256, INPUT == Type::F32 ? 6 : 4)
     topK_8(const __grid_constant__ SelectArguments a) {
-  selectWhileSumming<256, INPUT == Type::F32 ? 4 : 2, 8>(a);
+  for (int64 r = blockIdx.x; r < a.rows; r += gridDim.x) {
+    selectWhileSumming<256, INPUT == Type::F32 ? 4 : 2, 8>(a, r);
+  }
 }
 
 extern "C" __global__ void __launch_bounds__(256, INPUT == Type::F32 ? 6 : 4)
     topK_32(const __grid_constant__ SelectArguments a) {
-  selectWhileSumming<256, INPUT == Type::F32 ? 4 : 2, 32>(a);
+  for (int64 r = blockIdx.x; r < a.rows; r += gridDim.x) {
+    selectWhileSumming<256, INPUT == Type::F32 ? 4 : 2, 32>(a, r);
+  }
 }
 
 // Grid: at most a block a row, as many as have space.
-extern "C" __global__ void __launch_bounds__(SELECTORS, 1)
+extern "C" __global__ void __launch_bounds__(SELECTORS, 2)
     topK(const __grid_constant__ SelectArguments a) {
   __shared__ Desk desk;
   __shared__ State states[SELECTORS / WARP];
   for (int64 r = blockIdx.x; r < a.rows; r += gridDim.x) {
     const LongRow row = longRow(a, r);
     State s = {EMPTY, 0.0f};
-    const Place best = firstPlaceOf(row, [&](uint4 (&packs)[2]) { absorb<2>(s, packs); });
+    forEachBatch<SELECTORS, 2>(
+        row, [&](uint4 (&packs)[2], const Span&, int, int64) { absorb<2>(s, packs); });
+    const float largest = s.m;
     s = mergedOverBlock<SELECTORS>(s, states);
-    const Place* places = firstPlaces(row, a.k, best, desk, a.space + blockIdx.x * a.spaceStride);
+    const Place* places =
+        firstPlaces(row, a.k, largest, desk, a.space + blockIdx.x * a.spaceStride);
     const Finish finish = finishOf(s);
     for (int64 i = threadIdx.x; i < a.k; i += SELECTORS) {
       writeElement(a, r, i, places[i], finish);

@@ -62,14 +62,15 @@ __device__ __forceinline__ void forEachBatch(const LongRow& row, const See& see)
   }
 }
 
-// Calls take(x, index) for the elements of a row for which wants(x, index) holds. What is wanted has
-// to be rare: an element that is taken is read again.
-template <int THREADS, int PACKS, typename Wants, typename Take>
-__device__ __forceinline__ void forEachWanted(const LongRow& row, const Wants& wants,
-                                              const Take& take) {
+// Takes the elements of a row that a sieve wants: sieve.refresh() before each batch,
+// sieve.wants(x, index), sieve.take(x, index). What is wanted has to be rare: an element that is
+// taken is read again.
+template <int THREADS, int PACKS, typename Sieve>
+__device__ __forceinline__ void sift(const LongRow& row, Sieve& sieve) {
   forEachBatch<THREADS, PACKS>(
       row, [&](uint4 (&packs)[PACKS], const Span& span, int first, int64 begin) {
         unsigned wanted = 0;
+        sieve.refresh();
 #pragma unroll
         for (int k = 0; k < PACKS; k++) {
           float x[WIDTH];
@@ -77,7 +78,7 @@ __device__ __forceinline__ void forEachWanted(const LongRow& row, const Wants& w
 #pragma unroll
           for (int i = 0; i < WIDTH; i++) {
             const int at = (first + k * THREADS) * WIDTH + i;
-            if (at < span.length && wants(x[i], begin + at)) {
+            if (at < span.length && sieve.wants(x[i], begin + at)) {
               wanted |= 1u << (k * WIDTH + i);
             }
           }
@@ -86,7 +87,7 @@ __device__ __forceinline__ void forEachWanted(const LongRow& row, const Wants& w
           const int bit = __ffs(wanted) - 1;
           wanted &= wanted - 1;
           const int64 index = begin + (first + bit / WIDTH * THREADS) * WIDTH + bit % WIDTH;
-          take(elementAt(row, index), index);
+          sieve.take(elementAt(row, index), index);
         }
       });
 }
@@ -207,6 +208,29 @@ __device__ __forceinline__ void fillAndSort(Place* places, int64 count) {
   sort(places, size);
 }
 
+// Writes down the elements from a place to another, in any order.
+struct Collector {
+  Place first;
+  Place last;
+  Place* places;
+  unsigned capacity;
+  unsigned* count; // of the elements met so far, shared by the block
+
+  __device__ __forceinline__ void refresh() const {}
+
+  __device__ __forceinline__ bool wants(float x, int64 index) const {
+    const Place place = placeOf(x, index);
+    return first <= place && place <= last;
+  }
+
+  __device__ __forceinline__ void take(float x, int64 index) const {
+    const unsigned at = atomicAdd(count, 1u);
+    if (at < capacity) {
+      places[at] = placeOf(x, index);
+    }
+  }
+};
+
 // Collects the elements from a place to another; gives their number, of which at most `capacity` are
 // there.
 __device__ __forceinline__ unsigned collect(const LongRow& row, Place first, Place last,
@@ -217,18 +241,8 @@ __device__ __forceinline__ unsigned collect(const LongRow& row, Place first, Pla
     count = 0;
   }
   __syncthreads();
-  forEachWanted<SELECTORS, 2>(
-      row,
-      [&](float x, int64 index) {
-        const Place place = placeOf(x, index);
-        return first <= place && place <= last;
-      },
-      [&](float x, int64 index) {
-        const unsigned at = atomicAdd(&count, 1u);
-        if (at < capacity) {
-          places[at] = placeOf(x, index);
-        }
-      });
+  Collector collector = {first, last, places, capacity, &count};
+  sift<SELECTORS, 2>(row, collector);
   __syncthreads();
   return count;
 }
@@ -241,39 +255,23 @@ union Desk {
   unsigned bins[BINS];
 };
 
-// A thread's first place of a row, as forEachBatch deals the packs; `see` gets the packs too.
-template <typename See>
-__device__ __forceinline__ Place firstPlaceOf(const LongRow& row, const See& see) {
-  Place best = NOWHERE;
-  forEachBatch<SELECTORS, 2>(
-      row, [&](uint4 (&packs)[2], const Span& span, int first, int64 begin) {
-        see(packs);
-#pragma unroll
-        for (int k = 0; k < 2; k++) {
-          float x[WIDTH];
-          widen<INPUT>(packs[k], x);
-#pragma unroll
-          for (int i = 0; i < WIDTH; i++) {
-            const int at = (first + k * SELECTORS) * WIDTH + i;
-            const Place place = placeOf(x[i], begin + at);
-            best = at < span.length && place < best ? place : best;
-          }
-        }
-      });
-  return best;
+// All places of elements that are no smaller than x.
+__device__ __forceinline__ Place lastPlaceOf(float x) {
+  return (Place)~orderOf(x) << 32 | 0xffffffffu;
 }
 
 // The first k places of a row, in order: in the desk if k is at most LISTED, else in `space`, which
-// has room for the power of 2 from k on. `best` is the thread's first place.
-__device__ __forceinline__ const Place* firstPlaces(const LongRow& row, unsigned k, Place best,
+// has room for the power of 2 from k on. `largest` is the largest of the thread's elements, as
+// forEachBatch deals them, that is not NaN.
+__device__ __forceinline__ const Place* firstPlaces(const LongRow& row, unsigned k, float largest,
                                                     Desk& desk, Place* space) {
   if (k <= SELECTORS) {
-    // The k-th of the threads' first places: at least k elements lie up to it, and few more unless
-    // large elements crowd in few threads.
+    // The k-th of the threads' largest: at least k elements are no smaller, and few more unless large
+    // elements crowd in few threads.
     __syncthreads();
-    desk.places[threadIdx.x] = best;
+    desk.places[threadIdx.x] = placeOf(largest, threadIdx.x);
     sort(desk.places, SELECTORS);
-    const Place last = desk.places[k - 1];
+    const Place last = lastPlaceOf(valueAt(desk.places[k - 1]));
     const unsigned count = collect(row, 0, last, desk.places, LISTED);
     if (count <= LISTED) {
       fillAndSort(desk.places, count);
