@@ -30,7 +30,9 @@ constexpr int WARP_KEYS = 32; // that a warp takes at a time: a key a lane
 
 // Rows in shared memory have a multiple of 128 bytes; their 16-byte pieces are permuted within each
 // 128 bytes by the key's number, so that the same piece of 8 keys lies in different banks.
-constexpr int pitchOf(int dim, Type type) { return (dim * sizeOf(type) + 127) / 128 * 128; }
+__host__ __device__ constexpr int pitchOf(int dim, Type type) {
+  return (dim * sizeOf(type) + 127) / 128 * 128;
+}
 constexpr int KEY_PITCH = pitchOf(KEY_DIM, KEY_TYPE);       // bytes
 constexpr int VALUE_PITCH = pitchOf(VALUE_DIM, VALUE_TYPE); // bytes
 constexpr int WARP_BYTES = WARP_KEYS * (KEY_PITCH + VALUE_PITCH);
