@@ -23,7 +23,6 @@ final class MatrixDecode extends SplitDecode {
   /** Above this, a thread has no registers for twice the rows. */
   private static final int MOST_DIMS_OF_MANY_ROWS = 256;
 
-
   /** LAZY's threshold that leaves room in F16: weights up to 2^15 of 65504. */
   private static final float MOST_TAU_OF_F16 = 15;
 
@@ -122,15 +121,7 @@ final class MatrixDecode extends SplitDecode {
         allSharedBytes(keyDim, valueDim, MOST_STAGES) <= launch.device().sharedBytes()
             ? MOST_STAGES
             : LEAST_STAGES;
-    return new Variant(
-        type,
-        type,
-        keyDim,
-        valueDim,
-        unitRows,
-        stages,
-        scores(call),
-        rescale(call));
+    return new Variant(type, type, keyDim, valueDim, unitRows, stages, scores(call), rescale(call));
   }
 
   @Override

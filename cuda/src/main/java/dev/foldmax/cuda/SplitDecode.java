@@ -27,7 +27,6 @@ abstract class SplitDecode implements AttentionKernel {
   /** Chunks of a row up to which a warp of the second kernel folds them alone. */
   private static final int FEW_CHUNKS = 16;
 
-
   /** Units for each block that fits on the device, down to which chunks may grow. */
   private static final double UNITS_OF_A_BLOCK = 1.875;
 
@@ -103,8 +102,7 @@ abstract class SplitDecode implements AttentionKernel {
     long tiles = call.batch() * (long) call.keyHeads() * rowTiles;
     int levels = 0;
     long leastUnits = (long) (UNITS_OF_A_BLOCK * pair.residentBlocks);
-    while (levels < pair.shape.mostLevels()
-        && tiles * mostChunks(call, levels + 1) >= leastUnits) {
+    while (levels < pair.shape.mostLevels() && tiles * mostChunks(call, levels + 1) >= leastUnits) {
       levels++;
     }
     long chunks = mostChunks(call, levels);
@@ -126,11 +124,9 @@ abstract class SplitDecode implements AttentionKernel {
     pair.decode.launch(
         launch.stream(), grid, 1, 1, shape.threads(), shape.sharedBytes(), parameters);
     long outputRows = launch.mostQueries() * call.queryHeads() * call.batch();
-    pair.fold.launch(
+    pair.fold.launchDependent(
         launch.stream(),
         Math.toIntExact(Math.ceilDiv(outputRows * rowWarps, FOLD_WARPS)),
-        1,
-        1,
         FOLD_WARPS * 32,
         0,
         parameters);
