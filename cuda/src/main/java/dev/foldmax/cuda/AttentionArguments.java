@@ -285,6 +285,14 @@ final class AttentionArguments {
     memory.set(JAVA_LONG, place + broadcastField("key"), key);
   }
 
+  /** Places in {@link #sequenceFields}. */
+  static final int FIRST_KEY = 3;
+
+  static final int END_KEY = 4;
+
+  /** The places of what moves when positions are counted from elsewhere. */
+  static final int[] POSITIONS = {FIRST_KEY, END_KEY, 7, 8, 9, 10, 11, 12, 13};
+
   /**
    * Writes struct Sequence.
    *
@@ -294,11 +302,19 @@ final class AttentionArguments {
    */
   static void writeSequence(
       MemorySegment target, long place, AttentionCall call, int b, long queries) {
+    long[] fields = sequenceFields(call, b, queries);
+    for (int i = 0; i < fields.length; i++) {
+      target.set(JAVA_LONG, place + (long) i * Long.BYTES, fields[i]);
+    }
+  }
+
+  /** The fields of struct Sequence in order; parameters as {@link #writeSequence} has them. */
+  static long[] sequenceFields(AttentionCall call, int b, long queries) {
     Sequence sequence = call.sequence(b);
     KeyValues keyValues = call.keyValues();
     boolean hasTable = keyValues.layout().equals("paged");
     SequenceBounds bounds = SequenceBounds.of(call.attention().mask(), sequence);
-    long[] fields = {
+    return new long[] {
       call.queryBlock(b),
       call.firstQueryRow(b),
       queries,
@@ -314,8 +330,5 @@ final class AttentionArguments {
       bounds.prefixShift(1),
       call.alibiOffset(b)
     };
-    for (int i = 0; i < fields.length; i++) {
-      target.set(JAVA_LONG, place + (long) i * Long.BYTES, fields[i]);
-    }
   }
 }

@@ -27,7 +27,7 @@ public final class CudaBackend implements Backend {
   CudaBackend(Workplace workplace) {
     this.workplace = workplace;
     this.attention = Families.attention(workplace);
-    this.rows = Families.rows();
+    this.rows = Families.rows(workplace);
   }
 
   @Override
@@ -135,6 +135,11 @@ public final class CudaBackend implements Backend {
                 lses.stream().map(staging::readPacked).toList(),
                 staging.writeRows(out),
                 lse == null ? null : staging.writePacked(lse)));
+  }
+
+  @Override
+  public boolean servesRowsOf(Tensor x) {
+    return x.dtype() != DType.F64;
   }
 
   @Override

@@ -151,6 +151,8 @@ final class CudaDriver {
   private static final MethodHandle LAUNCH_KERNEL = bind("cuLaunchKernel", LAUNCH);
   private static final MethodHandle LAUNCH_COOPERATIVE_KERNEL =
       bind("cuLaunchCooperativeKernel", Arrays.copyOf(LAUNCH, LAUNCH.length - 1));
+  private static final MethodHandle LAUNCH_KERNEL_EX =
+      bind("cuLaunchKernelEx", ADDRESS, HANDLE, ADDRESS, ADDRESS);
   private static final MethodHandle TENSOR_MAP_ENCODE_TILED =
       bind(
           "cuTensorMapEncodeTiled",
@@ -506,6 +508,17 @@ final class CudaDriver {
             (int)
                 LAUNCH_COOPERATIVE_KERNEL.invokeExact(
                     function, grid, 1, 1, threads, 1, 1, sharedBytes, stream, parameters));
+  }
+
+  /**
+   * Launches as {@code config} says, a CUlaunchConfig; see {@link DependentLaunch}.
+   *
+   * @param config with its attributes
+   */
+  static void launchKernelEx(MemorySegment config, long function, MemorySegment parameters) {
+    check(
+        "cuLaunchKernelEx",
+        () -> (int) LAUNCH_KERNEL_EX.invokeExact(config, function, parameters, MemorySegment.NULL));
   }
 
   /** See {@link TensorMap}, which says what the numbers mean. */

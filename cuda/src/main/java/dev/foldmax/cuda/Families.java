@@ -7,10 +7,14 @@ final class Families {
   private Families() {}
 
   static AttentionKernels attention(Workplace workplace) {
-    return new AttentionKernels(workplace, List.of(new MmaPrefill(), new F32Prefill()), List.of());
+    AttentionKernel last = new F32Prefill(); // serves everything that is served at all
+    return new AttentionKernels(
+        workplace,
+        List.of(new HopperPrefill(), new MmaPrefill(), last),
+        List.of(new MatrixDecode(), new FloatDecode(), last));
   }
 
-  static RowKernels rows() {
-    return new NoRows();
+  static RowKernels rows(Workplace workplace) {
+    return new RowKernels(workplace);
   }
 }

@@ -120,6 +120,12 @@ final class Workplace implements AutoCloseable {
     return address;
   }
 
+  /** Enqueues zeros for a piece of memory. */
+  void zero(long address, long bytes) {
+    context.makeCurrent();
+    CudaDriver.memsetD8Async(address, (byte) 0, bytes, stream.handle());
+  }
+
   /** A row-major tensor in such memory. */
   Tensor scratch(DType dtype, long... shape) {
     long bytes = bytes(dtype, shape);

@@ -1,0 +1,44 @@
+package dev.foldmax.contract;
+
+import dev.foldmax.Availability;
+import dev.foldmax.Backend;
+import java.util.Set;
+import java.util.concurrent.Executor;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.BeforeAll;
+
+/** The laws on the first CUDA device; skipped with a sentence where there is none. */
+class CudaContractTest extends BackendContract {
+  /** All that the backend declines, and why. */
+  private static final Set<String> DECLINES =
+      Set.of(
+          "arithmetic in float64 (queries, keys or values of F64) is left to the CPU",
+          "a score function written in Java cannot run on the device",
+          "a mask written in Java cannot run on the device",
+          "more than 4 boolean masks are not combined");
+
+  /** Before the backend of all backends' tests is opened. */
+  @BeforeAll
+  static void assumeDevice() {
+    switch (Backend.availabilities().get("cuda")) {
+      case Availability.Available available -> {}
+      case Availability.Absent absent -> Assumptions.abort(absent.reason());
+      case Availability.Unusable unusable -> Assumptions.abort(unusable.reason());
+    }
+  }
+
+  @Override
+  public Backend open(int threads) {
+    return Backend.cuda(0);
+  }
+
+  @Override
+  public Backend open(Executor executor, int parallelism) {
+    return Backend.cuda(0);
+  }
+
+  @Override
+  public Set<String> declines() {
+    return DECLINES;
+  }
+}

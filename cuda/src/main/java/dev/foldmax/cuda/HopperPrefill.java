@@ -1,0 +1,278 @@
+package dev.foldmax.cuda;
+
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import dev.foldmax.DType;
+import dev.foldmax.KeyValues;
+import dev.foldmax.Phase;
+import dev.foldmax.Rescale;
+import dev.foldmax.Tensor;
+import dev.foldmax.spi.AttentionCall;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemoryLayout.PathElement;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/** Launches attention_hopper.cu: many queries, F16 or BF16, on warp-group products of sm_90a. */
+final class HopperPrefill implements AttentionKernel {
+  private static final String SOURCE = "attention_hopper.cu";
+  private static final String REPAIR = "FOLDMAX_REPAIR";
+
+  /** Hopper alone has these instructions, not its successors. */
+  private static final int CAPABILITY = 90;
+
+  private static final int MOST_DIM = 256;
+
+  /** Columns of a tensor map's box, 128 bytes. */
+  private static final int PANEL = 64;
+
+  /** Queries of a warp group. */
+  private static final int GROUP_QUERIES = 64;
+
+  /** Positions and shifts are bounded to this on either side, so that sums of two fit an int. */
+  private static final long FAR = 1L << 30;
+
+  /** Bytes of keys and values that heads which run together may have: they stay in the L2 cache. */
+  private static final long BYTES_TOGETHER = 32 << 20;
+
+  private static final int COUNTER_BYTES = 2 * Integer.BYTES;
+
+  // The kernel's parameters, and where the fields of struct Plan lie.
+  private static final int ARGUMENTS = 0;
+  private static final int PLAN = 1;
+  private static final long Q_MAP = 0;
+  private static final long K_MAP = TensorMap.BYTES;
+  private static final long V_MAP = 2 * TensorMap.BYTES;
+  private static final long OUT_MAP = 3 * TensorMap.BYTES;
+  private static final long SPANS = 4 * TensorMap.BYTES;
+  private static final long COUNTERS = SPANS + 8;
+  private static final long FLAGS = SPANS + 16;
+  private static final long SPAN_COUNT = SPANS + 24;
+  private static final long WORKS = SPANS + 28;
+  private static final long HEAD_SPAN = SPANS + 32;
+  private static final long QUERY_ROWS = SPANS + 36;
+  private static final long PLAN_BYTES = 5 * TensorMap.BYTES - 64; // at a multiple of 64
+
+  /** struct Span: as many ints. */
+  private static final int SPAN_INTS = 16;
+
+  private final Parameters parameters =
+      Parameters.of(Arena.ofAuto(), AttentionArguments.LAYOUT.byteSize(), PLAN_BYTES);
+  private final Map<Map<String, Integer>, Code> codes = new HashMap<>();
+
+  /** Zeros on the device, which each launch leaves zero; 0 before the first. */
+  private long counters;
+
+  /** The two kernels of a variant, and struct HopperShape. */
+  private record Code(
+      Kernel kernel, Kernel repair, int threads, int sharedBytes, int queries, int keys) {}
+
+  @Override
+  public String name() {
+    return "prefill on warp groups (wgmma, TMA)";
+  }
+
+  @Override
+  public @Nullable String declines(AttentionCall call, Device device) {
+    if (device.capability() != CAPABILITY) {
+      return "needs compute capability 9.0, the device has " + device.capabilityWords();
+    }
+    KeyValues keyValues = call.keyValues();
+    DType type = call.q().dtype();
+    boolean is16Bit = type == DType.F16 || type == DType.BF16;
+    if (!is16Bit || keyValues.keys().dtype() != type || keyValues.values().dtype() != type) {
+      return "takes queries, keys and values all of F16 or all of BF16, not %s, %s and %s"
+          .formatted(type, keyValues.keys().dtype(), keyValues.values().dtype());
+    }
+    if (!isServed(call.keyDim()) || !isServed(call.valueDim())) {
+      return "takes head dimensions from 1 to %d, not Dqk %d and Dv %d"
+          .formatted(MOST_DIM, call.keyDim(), call.valueDim());
+    }
+    Rescale rescale = call.attention().rescale();
+    return rescale == null || rescale == Rescale.ALWAYS
+        ? null
+        : "rescales at every tile, which measured fastest, and has no dialect " + rescale;
+  }
+
+  private static boolean isServed(int dim) {
+    return dim >= 1 && dim <= MOST_DIM;
+  }
+
+  @Override
+  public void launch(AttentionLaunch launch) {
+    AttentionCall call = launch.call();
+    int type = AttentionArguments.typeNumber(launch.q().dtype());
+    Map<String, Integer> macros =
+        Map.of(
+            PrefillMacros.TYPE,
+            type,
+            PrefillMacros.KEY_DIM,
+            Math.ceilDiv(call.keyDim(), PANEL) * PANEL,
+            PrefillMacros.VALUE_DIM,
+            Math.ceilDiv(call.valueDim(), PANEL) * PANEL,
+            PrefillMacros.SCORES,
+            PrefillMacros.scores(call));
+    Code code = codes.computeIfAbsent(macros, absent -> compile(launch, absent));
+    MemorySegment.copy(
+        launch.arguments(), 0, parameters.get(ARGUMENTS), 0, AttentionArguments.LAYOUT.byteSize());
+    int works = writePlan(launch, code);
+    int grid = Math.min(works, launch.device().multiprocessors());
+    launch(launch, code.kernel, code, grid);
+    launch(launch, code.repair, code, grid);
+  }
+
+  private void launch(AttentionLaunch launch, Kernel kernel, Code code, int grid) {
+    kernel.launch(launch.stream(), grid, 1, 1, code.threads, code.sharedBytes, parameters);
+  }
+
+  private static Code compile(AttentionLaunch launch, Map<String, Integer> macros) {
+    Map<String, Integer> repairing = new HashMap<>(macros);
+    repairing.put(REPAIR, 1);
+    int[] shape = launch.workplace().kernels().constants(SOURCE, "hopperShape", macros, 4);
+    return new Code(
+        launch.kernel(SOURCE, "attend", macros),
+        launch.kernel(SOURCE, "attend", Map.copyOf(repairing)),
+        shape[0],
+        shape[1],
+        shape[2],
+        shape[3]);
+  }
+
+  /** Writes struct Plan; returns how many works there are. */
+  private int writePlan(AttentionLaunch launch, Code code) {
+    AttentionCall call = launch.call();
+    Workplace workplace = launch.workplace();
+    MemorySegment plan = parameters.get(PLAN);
+    encode(plan.asSlice(Q_MAP, TensorMap.BYTES), launch.q(), GROUP_QUERIES);
+    encode(plan.asSlice(K_MAP, TensorMap.BYTES), launch.k(), code.keys);
+    encode(plan.asSlice(V_MAP, TensorMap.BYTES), launch.v(), code.keys);
+    encodeOut(plan.asSlice(OUT_MAP, TensorMap.BYTES), launch);
+    if (counters == 0) {
+      counters = workplace.pool().allocate(COUNTER_BYTES);
+      workplace.zero(counters, COUNTER_BYTES);
+    }
+    List<Integer> order = new ArrayList<>();
+    for (int b = 0; b < call.batch(); b++) {
+      if (call.phase(b) == Phase.PREFILL && call.sequence(b).queries() > 0) {
+        order.add(b);
+      }
+    }
+    order.sort(Comparator.comparingLong(b -> -work(call, b)));
+    int works = 0;
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment spans = arena.allocate(JAVA_INT, (order.size() + 1L) * SPAN_INTS);
+      for (int i = 0; i < order.size(); i++) {
+        writeSpan(spans, i, works, call, order.get(i), code.keys);
+        long blocks = Math.ceilDiv(call.sequence(order.get(i)).queries(), (long) code.queries);
+        works = Math.toIntExact(works + blocks * call.queryHeads());
+      }
+      spans.setAtIndex(JAVA_INT, (long) order.size() * SPAN_INTS, works);
+      plan.set(JAVA_LONG, SPANS, workplace.send(spans));
+    }
+    plan.set(JAVA_LONG, COUNTERS, counters);
+    plan.set(JAVA_LONG, FLAGS, launch.scratch((long) works * (code.threads / 32)));
+    plan.set(JAVA_INT, SPAN_COUNT, order.size());
+    plan.set(JAVA_INT, WORKS, works);
+    plan.set(JAVA_INT, HEAD_SPAN, headsTogether(launch));
+    plan.set(JAVA_INT, QUERY_ROWS, Math.toIntExact(launch.q().shape(2)));
+    return works;
+  }
+
+  /** The pairs that a sequence's longest work is a part of: long ones are to begin early. */
+  private static long work(AttentionCall call, int b) {
+    return call.sequence(b).queries() * (call.sequence(b).endKey() - call.sequence(b).firstKey());
+  }
+
+  private static int headsTogether(AttentionLaunch launch) {
+    AttentionCall call = launch.call();
+    long bytes = launch.mostKeys() * (call.keyDim() + call.valueDim()) * launch.k().dtype().bytes();
+    long keyHeads = Math.max(1, BYTES_TOGETHER / Math.max(bytes, 1));
+    return (int) Math.min(call.queryHeads(), keyHeads * call.group());
+  }
+
+  private static void writeSpan(
+      MemorySegment spans, int index, int firstWork, AttentionCall call, int b, int tile) {
+    long[] fields = AttentionArguments.sequenceFields(call, b, call.sequence(b).queries());
+    forgetLaps(fields, call.keyValues(), tile);
+    long at = (long) index * SPAN_INTS;
+    spans.setAtIndex(JAVA_INT, at, firstWork);
+    spans.setAtIndex(JAVA_INT, at + 1, b);
+    for (int i = 0; i < fields.length; i++) {
+      spans.setAtIndex(JAVA_INT, at + 2 + i, (int) Math.clamp(fields[i], -FAR, FAR));
+    }
+  }
+
+  /**
+   * Brings positions of an old ring near 0: by full laps, so that they lie where they lay, and by
+   * full tiles, so that they fold as they folded.
+   */
+  private static void forgetLaps(long[] fields, KeyValues keyValues, int tile) {
+    long firstKey = fields[AttentionArguments.FIRST_KEY];
+    if (keyValues.layout().equals("ring")) {
+      long period = keyValues.keys().shape(2) * tile;
+      long past = firstKey / period * period;
+      for (int position : AttentionArguments.POSITIONS) {
+        fields[position] -= past;
+      }
+    }
+    if (fields[AttentionArguments.END_KEY] >= FAR) {
+      throw new IllegalArgumentException(
+          "keyValues: positions from %d to %d are too far apart for this kernel"
+              .formatted(firstKey, fields[AttentionArguments.END_KEY]));
+    }
+  }
+
+  private static void encode(MemorySegment map, Tensor t, int rows) {
+    encode(
+        map,
+        t.dtype(),
+        t.deviceAddress(),
+        new long[] {t.shape(3), t.shape(2), t.shape(1), t.shape(0)},
+        new long[] {t.stride(2), t.stride(1), t.stride(0)},
+        rows);
+  }
+
+  /** The output's map, from the arguments: unless copied by map, it is left as it is. */
+  private static void encodeOut(MemorySegment map, AttentionLaunch launch) {
+    MemorySegment arguments = launch.arguments();
+    long out = AttentionArguments.offset("out");
+    DType type = launch.q().dtype();
+    if (arguments.get(JAVA_INT, out + field("type")) == AttentionArguments.typeNumber(type)) {
+      AttentionCall call = launch.call();
+      encode(
+          map,
+          type,
+          arguments.get(JAVA_LONG, out + field("data")),
+          new long[] {
+            call.valueDim(), launch.q().shape(2), launch.q().shape(1), launch.q().shape(0)
+          },
+          new long[] {
+            arguments.get(JAVA_LONG, out + field("row")),
+            arguments.get(JAVA_LONG, out + field("head")),
+            arguments.get(JAVA_LONG, out + field("block"))
+          },
+          GROUP_QUERIES);
+    }
+  }
+
+  private static long field(String name) {
+    return AttentionArguments.MATRIX.byteOffset(PathElement.groupElement(name));
+  }
+
+  private static void encode(
+      MemorySegment map, DType type, long address, long[] sizes, long[] strides, int rows) {
+    long[] byteStrides = new long[strides.length];
+    for (int i = 0; i < strides.length; i++) {
+      // Of a dimension of one element any stride will do, and the tensor's may be none that maps
+      // take.
+      byteStrides[i] = (sizes[i + 1] == 1 ? strides[0] : strides[i]) * type.bytes();
+    }
+    TensorMap.encode(map, type, address, sizes, byteStrides, new int[] {PANEL, rows, 1, 1});
+  }
+}
