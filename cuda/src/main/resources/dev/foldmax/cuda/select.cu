@@ -50,7 +50,7 @@ __device__ __forceinline__ void writeElement(const SelectArguments& a, int64 row
   }
   if (a.probabilities != nullptr) {
     store(a.probabilities, a.probabilitiesType, row * a.probabilitiesStride + i,
-          finished<false, Type::F32>(x, finish));
+          finished<false, Type::F32, false>(x, finish));
   }
 }
 
