@@ -8,6 +8,7 @@
 // changes no bit of a state.
 #pragma once
 #include "elements.cuh"
+#include "rows_arguments.cuh"
 #include "state.cuh"
 
 #ifndef FOLDMAX_TYPE
@@ -23,21 +24,6 @@ constexpr unsigned ALL_LANES = 0xffffffffu;
 // Rows are cut into chunks at multiples of this many elements; a chunk is one block's work. RowKernels
 // knows it too.
 constexpr int CHUNK = 32768;
-
-struct RowArguments {
-  const unsigned char* x; // (rows, length) of FOLDMAX_TYPE
-  unsigned char* out;     // (rows, length) of outType; (rows) where a kernel reduces
-  float2* partials;       // (rows, chunks): states of chunks, or null where a row is one chunk
-  float2* states;         // (rows): states of rows
-  int64 rows;
-  int64 length;
-  int64 xStride;   // elements from row to row
-  int64 outStride;
-  Type outType;
-  int chunks; // of a row, at least 1
-};
-
-static_assert(sizeof(RowArguments) == 72, "as RowKernels.java writes it");
 
 // The state of some elements: their maximum, and the sum of e^(x - m). Empty: (-inf, 0).
 struct State {
