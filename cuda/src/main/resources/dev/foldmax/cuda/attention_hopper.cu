@@ -435,17 +435,16 @@ __device__ __forceinline__ void produce(const AttentionArguments& a, const Plan&
 struct Rows {
   int row;
   int firstColumn;
-  int everyBegin; // what all rows of the warp see; nothing where there are masks
+  int everyBegin; // what all rows of the group see; nothing where there are masks
   int everyEnd;
   float slope; // ALiBi's, in the unit of scores
 
   __device__ __forceinline__ Rows(const AttentionArguments& a, const Work& w, int group) {
     const int lane = threadIdx.x & 31;
-    const int warpRow = group * GROUP_ROWS + ((threadIdx.x >> 5) & 3) * 16;
-    row = warpRow + (lane >> 2);
+    row = group * GROUP_ROWS + ((threadIdx.x >> 5) & 3) * 16 + (lane >> 2);
     firstColumn = 2 * (lane & 3);
-    everyBegin = w.begin(w.query(warpRow + 15));
-    everyEnd = a.maskCount > 0 ? everyBegin : w.end(w.query(warpRow));
+    everyBegin = w.begin(w.query((group + 1) * GROUP_ROWS - 1));
+    everyEnd = a.maskCount > 0 ? everyBegin : w.end(w.query(group * GROUP_ROWS));
     slope = slopeOf(a, w.span.sequence, w.head) * NATURAL_UNIT;
   }
 };
@@ -740,6 +739,11 @@ struct Consumer {
   // constant anew for each product, which made products wait for each other.
   static __device__ __forceinline__ uint32 kept(uint32 x) { return __shfl_sync(~0u, x, 0); }
 
+  __device__ __forceinline__ void keepRings() {
+    keys.steps = kept(keys.steps);
+    values.steps = kept(values.steps);
+  }
+
   __device__ __forceinline__ bool leadsWarp() const { return (threadIdx.x & 31) == 0; }
   __device__ __forceinline__ bool leadsGroup() const { return threadIdx.x % WARP_GROUP == 0; }
   __device__ __forceinline__ Barrier queriesFull() const {
@@ -795,15 +799,14 @@ struct Consumer {
     }
   }
 
-  // From dot products to weights, rounded for the next product.
-  template <bool COUNT>
+  // From dot products to weights. HIDES where a row may not see all of the tile.
+  template <bool COUNT, bool HIDES>
   __device__ __forceinline__ void toWeights(const Work& w, const Rows& rows, int tile, State& state,
                                             float (&s)[SCORES_HELD], float (&c)[2]) const {
     if (SCORES == Scores::GENERAL) {
       toGeneral(a, w, rows, unit, tile, s);
     }
-    const bool hides = tile * TILE < rows.everyBegin || (tile + 1) * TILE > rows.everyEnd;
-    if (__builtin_expect(hides, 0)) {
+    if (HIDES) {
       hide(a, w, rows, tile, s);
     }
     if (COUNT) {
@@ -812,6 +815,31 @@ struct Consumer {
     } else {
       weigh(unit, state, s, c);
     }
+  }
+
+  // One tile of keys, and the values of the tile before, whose weights are p.
+  template <bool COUNT, bool HIDES>
+  __device__ __forceinline__ void step(const Work& w, const Rows& rows, int tile, State& state,
+                                       float (&s)[SCORES_HELD], uint32 (&p)[SCORES_HELD / 2],
+                                       float (&o)[OUTPUTS_HELD]) {
+    float c[2];
+    keys.waitFull();
+    takeTurn();
+    beginScores(s);
+    values.waitFull();
+    beginOutput(o, p);
+    passTurn();
+    productsWait<1>();
+    settle(s);
+    release(keys);
+    toWeights<COUNT, HIDES>(w, rows, tile, state, s, c);
+    productsWait<0>();
+    settle(o);
+    release(values);
+#pragma unroll
+    for (int i = 0; i < SCORES_HELD / 2; i++) p[i] = packed(s[2 * i], s[2 * i + 1]);
+#pragma unroll
+    for (int i = 0; i < OUTPUTS_HELD; i++) o[i] *= c[i / 2 % 2];
   }
 
   // Passes by a tile that no row of the group sees.
@@ -851,6 +879,7 @@ struct Consumer {
     float s[SCORES_HELD];
     uint32 p[SCORES_HELD / 2];
     float c[2];
+    keepRings();
     keys.waitFull();
     takeTurn();
     beginScores(s);
@@ -858,32 +887,30 @@ struct Consumer {
     productsWait<0>();
     settle(s);
     release(keys);
-    toWeights<COUNT>(w, rows, endTile - 1, state, s, c); // O is 0 and needs no correction
+    toWeights<COUNT, true>(w, rows, endTile - 1, state, s, c); // O is 0 and needs no correction
 #pragma unroll
     for (int i = 0; i < SCORES_HELD / 2; i++) p[i] = packed(s[2 * i], s[2 * i + 1]);
+    // The inner loop, where every row sees everything, is kept apart and short for the caches of
+    // instructions.
+    const int plainTile = max(firstTile, (rows.everyBegin + TILE - 1) / TILE);
+    int tile = endTile - 2;
+    while (tile >= firstTile) {
+      keepRings();
+      if (tile >= plainTile && (tile + 1) * TILE <= rows.everyEnd) {
 #pragma unroll 1
-    for (int tile = endTile - 2; tile >= firstTile; tile--) {
-      keys.waitFull();
-      takeTurn();
-      beginScores(s);
-      values.waitFull();
-      beginOutput(o, p);
-      passTurn();
-      productsWait<1>();
-      settle(s);
-      release(keys);
-      toWeights<COUNT>(w, rows, tile, state, s, c);
-      productsWait<0>();
-      settle(o);
-      release(values);
-#pragma unroll
-      for (int i = 0; i < SCORES_HELD / 2; i++) p[i] = packed(s[2 * i], s[2 * i + 1]);
-#pragma unroll
-      for (int i = 0; i < OUTPUTS_HELD; i++) o[i] *= c[i / 2 % 2];
+        do {
+          step<COUNT, false>(w, rows, tile, state, s, p, o);
+          tile--;
+        } while (tile >= plainTile);
+      } else {
+        step<COUNT, true>(w, rows, tile, state, s, p, o);
+        tile--;
+      }
     }
     if (OWN_STAGING && leadsWarp()) {
       queriesEmpty().arrive();
     }
+    keepRings();
     values.waitFull();
     beginOutput(o, p);
     productsWait<0>();
