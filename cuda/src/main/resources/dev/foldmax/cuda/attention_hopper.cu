@@ -135,6 +135,10 @@ struct Work {
   int rows; // queries that exist; 1 to BLOCK_ROWS
   int firstTile;
   int endTile; // one past the last; firstTile where no row sees a key
+  // Tiles from the one to, exclusively, the other lie in memory as matrices, with nothing in them, or
+  // after them, but keys that are there and the tensor's end.
+  int firstMatrix;
+  int endMatrix;
 
   // Positions that a query sees; neither falls from query to query.
   __device__ __forceinline__ int begin(int query) const {
@@ -207,13 +211,10 @@ __device__ __forceinline__ void describe(const AttentionArguments& a, const Plan
   const int end = w.end(w.firstQuery + w.rows - 1);
   w.firstTile = begin / TILE;
   w.endTile = begin < end ? (end + TILE - 1) / TILE : w.firstTile;
-}
-
-// Whether a tile lies in memory as a matrix with nothing in it, or after it, but rows that are there
-// and the tensor's end.
-__device__ __forceinline__ bool isMatrix(const AttentionArguments& a, const Span& s, int tile) {
-  return a.layout == Layout::STRAIGHT && tile * TILE >= s.firstKey
-         && ((tile + 1) * TILE <= s.endKey || s.keyRow + s.endKey == a.rows);
+  const bool isStraight = a.layout == Layout::STRAIGHT;
+  const bool endsTensor = w.span.keyRow + w.span.endKey == a.rows;
+  w.firstMatrix = isStraight ? (w.span.firstKey + TILE - 1) / TILE : w.endTile;
+  w.endMatrix = isStraight && endsTensor ? w.endTile : w.span.endKey / TILE;
 }
 
 // What the repair does with values: see the header.
@@ -287,43 +288,55 @@ __device__ __forceinline__ void gather(const AttentionArguments& a, const Matrix
   fenceShared();
 }
 
-// The producer's hand on one of the two rings of tiles.
-template <int DIM> struct Feed {
-  static constexpr int BYTES = TILE * DIM * ELEMENT;
+// Boxes of 64 columns of a tensor, from `row` on, for a tile of `rows` rows and DIM columns.
+template <int DIM>
+__device__ __forceinline__ void copyTile(uint32 shared, const TensorMap* map, int rows, int row,
+                                         int head, int block, Barrier full) {
+  full.expect(rows * DIM * ELEMENT);
+#pragma unroll
+  for (int panel = 0; panel < DIM / PANEL; panel++) {
+    copyIn(shared + panel * rows * PANEL_ROW, map, panel * PANEL, row, head, block, full);
+  }
+}
 
+// The producer's hand on one of the two rings of tiles. All producers call its functions.
+template <int DIM> struct Feed {
   const Matrix& matrix;
   const TensorMap* map;
   int dim;
   uint32 tiles;
   Ring<STAGES> ring;
 
-  // Brings a tile into the next stage once it is empty. All producers call it.
+  __device__ __forceinline__ uint32 stage() const {
+    return tiles + ring.stage() * (TILE * DIM * ELEMENT);
+  }
+
+  // Brings a tile that is a matrix into the next stage once it is empty.
+  __device__ __forceinline__ void bringMatrix(int row, int head, int block, bool leads) {
+    if (leads) {
+      ring.waitEmpty();
+      copyTile<DIM>(stage(), map, TILE, row, head, block, ring.full());
+    }
+    ring.next();
+  }
+
+  // Brings any tile.
   template <Values VALUES>
   __device__ __forceinline__ void bring(const AttentionArguments& a, const Work& w, int tile,
                                         bool leads) {
-    const uint32 shared = tiles + ring.stage() * BYTES;
-    if (VALUES == Values::AS_THEY_ARE && isMatrix(a, w.span, tile)) {
-      if (leads) {
-        ring.waitEmpty();
-        ring.full().expect(BYTES);
-        const int row = w.span.keyRow + tile * TILE;
-#pragma unroll
-        for (int panel = 0; panel < DIM / PANEL; panel++) {
-          copyIn(shared + panel * TILE * PANEL_ROW, map, panel * PANEL, row, w.keyHead, w.span.keyBlock,
-                 ring.full());
-        }
-      }
-    } else {
-      if (leads) {
-        ring.waitEmpty();
-      }
-      __syncwarp();
-      namedSync(NAMED_PRODUCERS, WARP_GROUP);
-      gather<DIM, VALUES>(a, matrix, dim, w, tile, shared);
-      namedSync(NAMED_PRODUCERS, WARP_GROUP);
-      if (leads) {
-        ring.full().arrive();
-      }
+    if (VALUES == Values::AS_THEY_ARE && tile >= w.firstMatrix && tile < w.endMatrix) {
+      bringMatrix(w.span.keyRow + tile * TILE, w.keyHead, w.span.keyBlock, leads);
+      return;
+    }
+    if (leads) {
+      ring.waitEmpty();
+    }
+    __syncwarp();
+    namedSync(NAMED_PRODUCERS, WARP_GROUP);
+    gather<DIM, VALUES>(a, matrix, dim, w, tile, stage());
+    namedSync(NAMED_PRODUCERS, WARP_GROUP);
+    if (leads) {
+      ring.full().arrive();
     }
     ring.next();
   }
@@ -338,23 +351,35 @@ __device__ __forceinline__ void bringAll(const AttentionArguments& a, const Plan
 #pragma unroll
   for (int group = 0; group < GROUPS; group++) {
     if (leads) {
-      const Barrier full{sharedAddress(&shared.queries[group][0])};
       Barrier{sharedAddress(&shared.queries[group][1])}.wait(queryParity);
-      full.expect(QUERY_BYTES);
-#pragma unroll
-      for (int panel = 0; panel < KEY_DIM / PANEL; panel++) {
-        copyIn(tilesAt(QUERIES_AT) + group * STAGED_BYTES + panel * GROUP_ROWS * PANEL_ROW, &plan.q,
-               panel * PANEL, w.span.queryRow + w.firstQuery + group * GROUP_ROWS, w.head,
-               w.span.queryBlock, full);
-      }
+      copyTile<KEY_DIM>(tilesAt(QUERIES_AT) + group * STAGED_BYTES, &plan.q, GROUP_ROWS,
+                        w.span.queryRow + w.firstQuery + group * GROUP_ROWS, w.head,
+                        w.span.queryBlock, Barrier{sharedAddress(&shared.queries[group][0])});
     }
     if (group == 0) { // the first product needs no more than this
       keys.template bring<Values::AS_THEY_ARE>(a, w, w.endTile - 1, leads);
     }
   }
-  for (int tile = w.endTile - 1; tile > w.firstTile; tile--) {
-    keys.template bring<Values::AS_THEY_ARE>(a, w, tile - 1, leads);
-    values.template bring<VALUES>(a, w, tile, leads);
+  const int head = w.keyHead;
+  const int block = w.span.keyBlock;
+  const int firstMatrix = max(w.firstTile, w.firstMatrix);
+  const int endMatrix = VALUES == Values::AS_THEY_ARE ? w.endMatrix : 0;
+  int tile = w.endTile - 1;
+  while (tile > w.firstTile) {
+    if (tile > firstMatrix && tile < endMatrix) {
+      // The common case, without a glance at memory: copies have little time to spare.
+      int row = w.span.keyRow + tile * TILE;
+#pragma unroll 1
+      do {
+        keys.bringMatrix(row - TILE, head, block, leads);
+        values.bringMatrix(row, head, block, leads);
+        row -= TILE;
+      } while (--tile > firstMatrix);
+    } else {
+      keys.template bring<Values::AS_THEY_ARE>(a, w, tile - 1, leads);
+      values.template bring<VALUES>(a, w, tile, leads);
+      tile--;
+    }
   }
   values.template bring<VALUES>(a, w, w.firstTile, leads);
 }
