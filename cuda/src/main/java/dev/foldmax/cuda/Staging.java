@@ -38,7 +38,7 @@ final class Staging {
       checkOwn(tensor);
       return tensor;
     }
-    onHost = true;
+    noteHost(tensor);
     Tensor distinct = withoutRepeats(tensor);
     Tensor copy = workplace.scratch(distinct.dtype(), distinct.shape());
     transfers.upload(distinct, copy.deviceAddress());
@@ -95,7 +95,7 @@ final class Staging {
       checkOwn(tensor);
       return tensor;
     }
-    onHost = true;
+    noteHost(tensor);
     return instead(workplace.scratch(tensor.dtype(), tensor.shape()), tensor, keep);
   }
 
@@ -107,7 +107,7 @@ final class Staging {
         return tensor;
       }
     }
-    onHost |= tensor.isOnHost();
+    noteHost(tensor);
     return instead(matrix(tensor.dtype(), tensor.shape()), tensor, keep);
   }
 
@@ -120,7 +120,7 @@ final class Staging {
         return rows;
       }
     }
-    onHost |= tensor.isOnHost();
+    noteHost(tensor);
     return rowsOf(instead(matrix(tensor.dtype(), tensor.shape()), tensor, false));
   }
 
@@ -132,7 +132,7 @@ final class Staging {
         return tensor;
       }
     }
-    onHost |= tensor.isOnHost();
+    noteHost(tensor);
     return instead(workplace.scratch(tensor.dtype(), tensor.shape()), tensor, false);
   }
 
@@ -164,7 +164,7 @@ final class Staging {
   /** Copies any tensor to any other of the same shape. */
   void copy(Tensor source, Tensor target) {
     if (target.isOnHost()) {
-      onHost = true;
+      noteHost(target);
       checkOwn(source);
       download(source, target);
     } else {
@@ -180,6 +180,16 @@ final class Staging {
       copies.copy(source, packed);
     }
     transfers.download(packed.deviceAddress(), target);
+  }
+
+  private void noteHost(Tensor tensor) {
+    if (tensor.isOnHost()) {
+      if (workplace.isCapturing()) {
+        throw new IllegalStateException(
+            tensor + " lies on the host: calls that are recorded take tensors of the device alone");
+      }
+      onHost = true;
+    }
   }
 
   /** Whether a tensor's rows can be taken as they are. */
@@ -255,10 +265,9 @@ final class Staging {
 
   private void checkOwn(Tensor tensor) {
     DeviceMemory memory = tensor.deviceMemory();
-    boolean own =
-        memory instanceof ScratchMemory
-            || (memory instanceof CudaMemory cudaMemory && cudaMemory.isOf(workplace));
-    if (!own) {
+    if (memory instanceof CudaMemory own && own.isOf(workplace)) {
+      workplace.use(own);
+    } else if (!(memory instanceof ScratchMemory)) {
       throw new IllegalArgumentException(
           tensor
               + ": expected a tensor of this backend ("
