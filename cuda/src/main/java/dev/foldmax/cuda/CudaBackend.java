@@ -138,11 +138,6 @@ public final class CudaBackend implements Backend {
   }
 
   @Override
-  public boolean servesRowsOf(Tensor x) {
-    return x.dtype() != DType.F64;
-  }
-
-  @Override
   public Tensor allocate(Arena arena, DType dtype, long... shape) {
     checkOpen();
     return workplace.allocate(arena, dtype, shape);

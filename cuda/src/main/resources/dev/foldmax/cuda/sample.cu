@@ -11,61 +11,13 @@
 //   sampleNucleus   topP of a whole row
 //
 // Grid: at most a block a row, as many as have space. Block: SELECTORS threads.
+#include "sampling.cuh"
 #include "selection.cuh"
-
-struct SampleArguments {
-  const unsigned char* x; // (rows, length)
-  int64 rows;
-  int64 length;           // less than 2^32
-  int64 xStride;          // elements from row to row
-  unsigned char* indices; // (rows), I64 or I32
-  int64 indicesStride;
-  Place* space; // (blocks, spaceStride), for topK above LISTED
-  int64 spaceStride;
-  double temperature;
-  double topP;
-  double least; // ln(minP): scores below it are dropped
-  int64 topK;   // 0 for all
-  int64 seed;
-  int64 firstRow; // number of row 0 for the generator
-  int areLong;    // indices
-  int pad;
-};
-
-static_assert(sizeof(SampleArguments) == 120, "as SelectionKernels.java writes it");
 
 namespace {
 
 constexpr int WARPS = SELECTORS / WARP;
 constexpr int64 NONE = -1;
-
-// Sampling.stream, bits and uniform.
-
-__device__ __forceinline__ unsigned long long mix64(unsigned long long z) {
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-  return z ^ z >> 31;
-}
-
-__device__ __forceinline__ unsigned long long streamOf(unsigned long long seed,
-                                                       unsigned long long row) {
-  constexpr unsigned long long STEP = 0x9e3779b97f4a7c15ull;
-  return mix64(mix64(seed + STEP) + row * STEP);
-}
-
-__device__ __forceinline__ unsigned mix32(unsigned x) {
-  x = (x ^ x >> 16) * 0x21f0aaadu;
-  x = (x ^ x >> 15) * 0xd35a2d97u;
-  return x ^ x >> 15;
-}
-
-__device__ __forceinline__ unsigned bitsOf(unsigned long long stream, unsigned index) {
-  return mix32(mix32(index ^ (unsigned)stream) + (unsigned)(stream >> 32));
-}
-
-__device__ __forceinline__ double uniformOf(unsigned long long stream, unsigned index) {
-  return (bitsOf(stream, index) + 0.5) * 0x1p-32;
-}
 
 // What scores of a row are made with: score = (x - largest) / temperature.
 struct Scale {
@@ -454,11 +406,7 @@ __device__ __forceinline__ void sampleRow(const SampleArguments& a, int64 r, Des
     }
   }
   if (threadIdx.x == 0) {
-    if (a.areLong) {
-      reinterpret_cast<int64*>(a.indices)[r * a.indicesStride] = winner;
-    } else {
-      reinterpret_cast<int*>(a.indices)[r * a.indicesStride] = (int)winner;
-    }
+    writeIndex(a.indices, a.areLong, r * a.indicesStride, winner);
   }
 }
 

@@ -9,27 +9,6 @@
 // from k; which thread an element, from its index.
 #include "selection.cuh"
 
-struct SelectArguments {
-  const unsigned char* x; // (rows, length)
-  int64 rows;
-  int64 length; // less than 2^32
-  int64 xStride; // elements from row to row, as all strides
-  unsigned char* values; // (rows, k)
-  int64 valuesStride;
-  unsigned char* indices; // (rows, k), I64 or I32
-  int64 indicesStride;
-  unsigned char* probabilities; // (rows, k), or null
-  int64 probabilitiesStride;
-  Place* space;     // (blocks, spaceStride), for k above LISTED
-  int64 spaceStride;
-  Type valuesType;
-  Type probabilitiesType;
-  int areLong; // indices
-  int k;       // at least 1
-};
-
-static_assert(sizeof(SelectArguments) == 112, "as SelectionKernels.java writes it");
-
 namespace {
 
 __device__ __forceinline__ LongRow longRow(const SelectArguments& a, int64 row) {
@@ -42,15 +21,10 @@ __device__ __forceinline__ void writeElement(const SelectArguments& a, int64 row
   const int64 index = indexAt(place);
   const float x = elementAt(longRow(a, row), index); // as it is: placeOf forgets the sign of zero
   store(a.values, a.valuesType, row * a.valuesStride + i, x);
-  const int64 at = row * a.indicesStride + i;
-  if (a.areLong) {
-    reinterpret_cast<int64*>(a.indices)[at] = index;
-  } else {
-    reinterpret_cast<int*>(a.indices)[at] = (int)index;
-  }
+  writeIndex(a.indices, a.areLong, row * a.indicesStride + i, index);
   if (a.probabilities != nullptr) {
     store(a.probabilities, a.probabilitiesType, row * a.probabilitiesStride + i,
-          finished<false, Type::F32>(x, finish));
+          finished<false, Type::F32, false>(x, finish));
   }
 }
 
