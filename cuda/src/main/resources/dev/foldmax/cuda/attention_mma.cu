@@ -56,12 +56,6 @@ struct alignas(16) TileRange {
   int to;
 };
 
-// Rows at one distance in memory.
-struct Run {
-  const unsigned char* row0;
-  int64 rowBytes;
-};
-
 template <int BN>
 struct SharedOf {
   unsigned char q[BM * KEY_DIM * 2];
@@ -72,8 +66,8 @@ struct SharedOf {
   int64 end[BM];
   TileRange seen[WARPS];
   Work work;
-  Run keys; // STRAIGHT
-  Run values;
+  TileSource keys;
+  TileSource values;
   int64 first; // the position at which tile 0 starts
 };
 
@@ -142,90 +136,98 @@ struct Block {
   }
   __device__ __forceinline__ int column(int n) const { return n * 8 + lane % 4 * 2; }
 
-  // Calls copy(row, chunk) for this thread's part of the 16-byte chunks of a tile of ROWS rows.
-  template <int ROWS, int DIM, class Copy>
-  __device__ __forceinline__ void forEachChunk(Copy copy) const {
+  // Starts copies of a tile of rows at one distance, all of which exist; chunks from `columns`, a
+  // multiple of 8, on become 0.
+  template <int ROWS, int DIM>
+  __device__ __forceinline__ void copyRun(const unsigned char* row0, int64 rowBytes, int columns,
+                                          const unsigned char* to) {
     constexpr int CHUNKS = Tile<DIM>::CHUNKS;
+    const unsigned base = sharedAddress(to);
+    if constexpr (THREADS % CHUNKS == 0 && THREADS / CHUNKS % 8 == 0
+                  && ROWS % (THREADS / CHUNKS) == 0) {
+      constexpr int STEP = THREADS / CHUNKS; // rows, of the same permutation
+      const int chunk = threadIdx.x % CHUNKS;
+      const int r = threadIdx.x / CHUNKS;
+      const bool exists = chunk * 8 < columns;
+      const unsigned first = base + Tile<DIM>::offset(r, chunk);
+      const unsigned char* from = row0 + r * rowBytes + chunk * 16;
+      const int64 step = rowBytes * STEP;
 #pragma unroll
-    for (int i = 0; i < (ROWS * CHUNKS + THREADS - 1) / THREADS; i++) {
-      if (THREADS % CHUNKS == 0) { // the same chunk of a row each time
-        const int r = threadIdx.x / CHUNKS + i * (THREADS / CHUNKS);
-        if (ROWS % (THREADS / CHUNKS) == 0 || r < ROWS) {
-          copy(r, threadIdx.x % CHUNKS);
-        }
-      } else {
-        const int index = threadIdx.x + i * THREADS;
-        if (ROWS * CHUNKS % THREADS == 0 || index < ROWS * CHUNKS) {
-          copy(index / CHUNKS, index % CHUNKS);
-        }
+      for (int i = 0; i < ROWS / STEP; i++) {
+        copy16(first + i * STEP * Tile<DIM>::ROW_BYTES, from, exists);
+        from += step;
+      }
+    } else {
+#pragma unroll 2
+      for (int i = threadIdx.x; i < ROWS * CHUNKS; i += THREADS) {
+        const int r = i / CHUNKS;
+        const int chunk = i % CHUNKS;
+        copy16(base + Tile<DIM>::offset(r, chunk), row0 + r * rowBytes + chunk * 16,
+               chunk * 8 < columns);
       }
     }
   }
 
-  // How much of a chunk lies within `columns`.
-  static __device__ __forceinline__ int bytesOf(int chunk, int columns) {
-    return min(max((columns - chunk * 8) * 2, 0), 16);
-  }
-
-  // Starts copies of rows of a run, `row` on, of which those from lo to, exclusively, hi exist; the
-  // others, and what is beyond `columns`, become 0.
-  template <int ROWS, int DIM>
-  __device__ __forceinline__ void copyRun(const Run& run, int row, int lo, int hi, int columns,
-                                          const unsigned char* to) {
+  // Starts copies of a tile of any rows: find(row, place) says whether a row exists, and where.
+  template <int ROWS, int DIM, class Find>
+  __device__ __forceinline__ void gather(const Matrix& matrix, int head, int firstColumn,
+                                         int columns, const unsigned char* to, Find find) {
+    constexpr int CHUNKS = Tile<DIM>::CHUNKS;
     const unsigned base = sharedAddress(to);
-    const unsigned char* from = run.row0 + row * run.rowBytes;
-    forEachChunk<ROWS, DIM>([&](int r, int chunk) {
-      const bool exists = r >= lo && r < hi;
-      copy16(base + Tile<DIM>::offset(r, chunk), from + r * run.rowBytes + chunk * 16,
-             exists ? bytesOf(chunk, columns) : 0);
-    });
-  }
-
-  // The same of keys or values that lie anywhere.
-  template <int DIM>
-  __device__ __forceinline__ void gather(const Matrix& matrix, int64 start, int firstColumn,
-                                         int columns, const unsigned char* to) {
-    const unsigned base = sharedAddress(to);
-    forEachChunk<BN, DIM>([&](int r, int chunk) {
-      const int64 position = start + r;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < ROWS * CHUNKS; i += THREADS) {
+      const int r = i / CHUNKS;
+      const int chunk = i % CHUNKS;
       const unsigned char* from = matrix.data;
-      int bytes = bytesOf(chunk, columns);
-      if (bytes > 0 && position >= s.firstKey && position < s.endKey) {
-        const Place place = placeOf(a, s, task.sequence, position);
-        from += (elementOf(matrix, place, keyHead) + firstColumn + chunk * 8) * 2;
+      int bytes = min(max((columns - chunk * 8) * 2, 0), 16);
+      Place place;
+      if (find(r, place)) {
+        from += (elementOf(matrix, place, head) + firstColumn + chunk * 8) * 2;
       } else {
         bytes = 0;
       }
-      copy16(base + Tile<DIM>::offset(r, chunk), from, bytes);
-    });
+      copyPart(base + Tile<DIM>::offset(r, chunk), from, bytes);
+    }
   }
 
   __device__ __forceinline__ void copyQueries() {
     const Place place = {s.queryBlock, s.queryRow + task.query};
-    const Run run = {a.q.data + elementOf(a.q, place, task.head) * 2, a.q.row * 2};
-    copyRun<BM, KEY_DIM>(run, 0, 0, (int)smaller(s.queries - task.query, BM), a.keyDim, shared.q);
+    if (task.query + BM <= s.queries && a.keyDim % 8 == 0) {
+      copyRun<BM, KEY_DIM>(a.q.data + elementOf(a.q, place, task.head) * 2, a.q.row * 2, a.keyDim,
+                           shared.q);
+    } else {
+      const int rows = (int)smaller(s.queries - task.query, BM);
+      gather<BM, KEY_DIM>(a.q, task.head, 0, a.keyDim, shared.q, [&](int r, Place& at) {
+        at = {place.block, place.row + r};
+        return r < rows;
+      });
+    }
   }
 
-  // The run that starts at tile 0.
-  __device__ __forceinline__ Run runOf(const Matrix& matrix, int firstColumn) const {
-    const Place place = {s.keyBlock, s.keyRow + shared.first};
-    return {matrix.data + (elementOf(matrix, place, keyHead) + firstColumn) * 2, matrix.row * 2};
+  // Starts copies of the keys or values of a tile.
+  template <int DIM>
+  __device__ __forceinline__ void copyTile(const TileSource& from, const Matrix& matrix, int tile,
+                                           int firstColumn, int columns, const unsigned char* to) {
+    const TileSource source = from;
+    if (tile >= source.runsFrom && tile < source.runsTo) {
+      copyRun<BN, DIM>(source.row0 + tile * (source.rowBytes * BN), source.rowBytes, columns, to);
+    } else {
+      const int64 start = shared.first + (int64)tile * BN;
+      gather<BN, DIM>(matrix, keyHead, firstColumn, columns, to, [&](int r, Place& at) {
+        const bool exists = start + r >= s.firstKey && start + r < s.endKey;
+        if (exists) {
+          at = placeOf(a, s, task.sequence, start + r);
+        }
+        return exists;
+      });
+    }
   }
 
-  // Starts copies of the keys and values of a tile.
   __device__ __forceinline__ void copyTile(int tile, int stage) {
     const int firstColumn = task.slice * SLICE;
-    const int64 start = shared.first + (int64)tile * BN;
-    if (a.layout == Layout::STRAIGHT) {
-      const int lo = (int)larger(s.firstKey - start, 0);
-      const int hi = (int)smaller(s.endKey - start, BN);
-      copyRun<BN, KEY_DIM>(shared.keys, tile * BN, lo, hi, a.keyDim, shared.k[stage]);
-      copyRun<BN, SLICE>(shared.values, tile * BN, lo, hi, a.valueDim - firstColumn,
-                         shared.v[stage]);
-    } else {
-      gather<KEY_DIM>(a.k, start, 0, a.keyDim, shared.k[stage]);
-      gather<SLICE>(a.v, start, firstColumn, a.valueDim - firstColumn, shared.v[stage]);
-    }
+    copyTile<KEY_DIM>(shared.keys, a.k, tile, 0, a.keyDim, shared.k[stage]);
+    copyTile<SLICE>(shared.values, a.v, tile, firstColumn, a.valueDim - firstColumn,
+                    shared.v[stage]);
   }
 
   // CLEAN and TAINT: values as the pass takes them.
@@ -518,28 +520,31 @@ struct Block {
     const int rows = (int)smaller(s.queries - task.query, BM);
     copyQueries();
     if (threadIdx.x == 0) {
-      shared.first = visibleTo(s, task.query).begin / BN * BN;
-      shared.keys = runOf(a.k, 0);
-      shared.values = runOf(a.v, task.slice * SLICE);
+      const int64 first = visibleTo(s, task.query).begin / BN * BN;
+      shared.first = first;
+      shared.keys = sourceOf(a, s, a.k, keyHead, 0, a.keyDim, first, BN);
+      shared.values = sourceOf(a, s, a.v, keyHead, task.slice * SLICE, a.valueDim, first, BN);
     }
     __syncthreads();
     const int64 end = smaller(s.endKey, visibleTo(s, task.query + rows - 1).end);
     const int tiles = (int)((end - shared.first + BN - 1) / BN);
-    if (tiles > 0) {
-      copyTile(0, 0);
-    }
     fillVisible(s, task.query, shared.begin, shared.end);
     if (lane == 0) {
       shared.seen[threadIdx.x / 32] = rangeOf(warpRow, rows);
     }
     const bool consults = a.maskCount > 0 || (SCORES == Scores::GENERAL && a.bias.data != nullptr);
 #pragma unroll 1
-    for (int tile = 0; tile < tiles; tile++) {
-      const int stage = tile % STAGES;
-      waitForCopies();
-      __syncthreads();
+    for (int tile = -1; tile < tiles; tile++) { // the first turn only starts copies
+      const int stage = tile & 1;
+      if (tile >= 0) {
+        waitForCopies();
+        __syncthreads();
+      }
       if (tile + 1 < tiles) {
         copyTile(tile + 1, stage ^ 1);
+      }
+      if (tile < 0) {
+        continue;
       }
       if (pass != Pass::PLAIN) {
         replaceValues(stage);

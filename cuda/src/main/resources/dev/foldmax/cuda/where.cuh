@@ -1,6 +1,7 @@
 // Where a position of a sequence lies in memory, for each layout of keys and values.
 #pragma once
 #include "arguments.cuh"
+#include "elements.cuh"
 
 // A row of keys or values: a block on axis 0 and a row in it.
 struct Place {
@@ -45,4 +46,29 @@ __device__ __forceinline__ int64 elementOf(const Matrix& m, Place place, int hea
 // The same of a scale for each row.
 __device__ __forceinline__ int64 elementOf(const Broadcast& scale, Place place, int head) {
   return place.block * scale.sequence + head * scale.head + place.row * scale.query;
+}
+
+// Where the tiles of a head's keys or values come from. Those from runsFrom to, exclusively, runsTo
+// consist of rows at one distance in memory, tile 0 from row0 on; others are looked up row by row.
+struct TileSource {
+  const unsigned char* row0;
+  int64 rowBytes;
+  int runsFrom;
+  int runsTo;
+};
+
+// For tiles of `keys` positions from `first` on, which is where tile 0 starts, and columns from
+// firstColumn on. Runs are read by 16 bytes, so the matrix must have whole ones.
+__device__ __forceinline__ TileSource sourceOf(const AttentionArguments& a, const Sequence& s,
+                                               const Matrix& m, int head, int firstColumn,
+                                               int columns, int64 first, int keys) {
+  const Place place = {s.keyBlock, s.keyRow + first};
+  const int bytes = sizeOf(m.type);
+  const bool runs = a.layout == Layout::STRAIGHT && columns * bytes % 16 == 0;
+  TileSource source;
+  source.row0 = m.data + (elementOf(m, place, head) + firstColumn) * bytes;
+  source.rowBytes = m.row * bytes;
+  source.runsFrom = runs ? (int)((s.firstKey - first + keys - 1) / keys) : 0;
+  source.runsTo = runs ? (int)((s.endKey - first) / keys) : 0;
+  return source;
 }
