@@ -2,8 +2,10 @@ package dev.foldmax.contract;
 
 import dev.foldmax.Availability;
 import dev.foldmax.Backend;
+import dev.foldmax.DType;
 import java.util.Set;
 import java.util.concurrent.Executor;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 
@@ -47,5 +49,12 @@ class CudaContractTest extends BackendContract {
   @Override
   public long mostWork() {
     return Long.MAX_VALUE;
+  }
+
+  @Override
+  public @Nullable DType weightType(Problem problem) {
+    DType type = problem.queryType();
+    boolean is16Bit = type == DType.F16 || type == DType.BF16;
+    return is16Bit && problem.keyType() == type ? type : null;
   }
 }
