@@ -15,7 +15,6 @@ class CudaContractTest extends BackendContract {
   private static final Set<String> DECLINES =
       Set.of(
           "arithmetic in float64 (queries, keys or values of F64) is left to the CPU",
-          "arithmetic in float64 (rows of F64) is left to the CPU",
           "a score function written in Java cannot run on the device",
           "a mask written in Java cannot run on the device",
           "more than 4 boolean masks are not combined");
