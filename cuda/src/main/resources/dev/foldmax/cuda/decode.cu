@@ -400,7 +400,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
            const __grid_constant__ DecodePlan plan) {
   extern __shared__ __align__(128) unsigned char stages[]; // (WARPS, STAGES, STAGE)
   __shared__ CellStates states;
-  Seen& seen = *reinterpret_cast<Seen*>(states.outputs); // the one is done with before the other
+  Seen& seen = *reinterpret_cast<Seen*>(states.outputs); // used while a cell is folded carefully
   const int warp = threadIdx.x / 32;
   const float unit = a.scale * LOG2_E;
   letNextStart();
@@ -448,6 +448,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
       stage = 0;
       clearPoison(states);
     } else {
+      if (careful) {
+        __syncthreads(); // all warps are done with `seen`, which shares memory with outputs
+      }
       const Closing c = closing(plan, walk.unit, (walk.position - 1) / CELL, last, careful,
                                 occupied);
       closeCell(plan, states, state, c, walk.rows.rows);
