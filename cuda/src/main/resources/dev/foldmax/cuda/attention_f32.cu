@@ -56,8 +56,7 @@ struct Shared {
   int64 begin[BM];     // what each row sees
   int64 end[BM];
   Work work;
-  TileSource keys;
-  TileSource values;
+  TileSources sources;
 };
 
 // Four elements as they are stored; for I8, whose elements fill but one word, y is the row's scale.
@@ -172,22 +171,19 @@ struct Block {
 
   // Whether a chunk of a tile can be copied directly.
   __device__ __forceinline__ bool isDirect(int tile, int chunk) const {
-    if (chunk < KEY_CHUNKS) {
-      return RESIDENT && a.k.type == Type::F32 && tile >= shared.keys.runsFrom
-             && tile < shared.keys.runsTo;
-    }
-    return pass == Pass::PLAIN && a.v.type == Type::F32 && tile >= shared.values.runsFrom
-           && tile < shared.values.runsTo;
+    return (chunk < KEY_CHUNKS ? RESIDENT && a.k.type == Type::F32
+                               : pass == Pass::PLAIN && a.v.type == Type::F32)
+           && tile >= shared.sources.runsFrom && tile < shared.sources.runsTo;
   }
 
   // Starts copies of it.
   __device__ __forceinline__ void copyChunk(int tile, int chunk, int buffer) {
     const unsigned to = sharedAddress(shared.chunk[buffer]);
     if (chunk < KEY_CHUNKS) {
-      copyRows<CHUNK / QUAD, KEY_QUADS>(shared.keys, tile * BN, chunk * CHUNK, a.keyDim, to,
+      copyRows<CHUNK / QUAD, KEY_QUADS>(shared.sources.keys, tile * BN, chunk * CHUNK, a.keyDim, to,
                                         K_STRIDE);
     } else {
-      copyRows<SLICE / QUAD, VALUE_QUADS>(shared.values,
+      copyRows<SLICE / QUAD, VALUE_QUADS>(shared.sources.values,
                                           tile * BN + (chunk - KEY_CHUNKS) * CHUNK, 0,
                                           a.valueDim - task.slice * SLICE, to, SLICE);
     }
@@ -195,7 +191,7 @@ struct Block {
 
   // Rows of QUADS quads from row `row` and column `column` on, COUNT for each thread.
   template <int QUADS, int COUNT>
-  __device__ __forceinline__ void copyRows(const TileSource& from, int row, int column,
+  __device__ __forceinline__ void copyRows(const Run& from, int row, int column,
                                            int columns, unsigned to, int stride) {
     const int r = threadIdx.x / QUADS;
     const int c = threadIdx.x % QUADS * QUAD;
@@ -479,8 +475,7 @@ struct Block {
     const int64 first = lowest.begin / BN * BN;
     const int tiles = (int)((last - first + BN - 1) / BN);
     if (threadIdx.x == 0) {
-      shared.keys = sourceOf(a, s, a.k, keyHead, 0, a.keyDim, first, BN);
-      shared.values = sourceOf(a, s, a.v, keyHead, task.slice * SLICE, a.valueDim, first, BN);
+      shared.sources = sourcesOf(a, s, keyHead, task.slice * SLICE, first, BN);
     }
     __syncthreads();
     float scores[ROWS][COLUMNS];

@@ -112,10 +112,10 @@ struct alignas(16) Span {
 
 // What the host adds to AttentionArguments.
 struct Plan {
-  TensorMap q;   // box (64, 64 rows)
-  TensorMap k;   // box (64, TILE)
-  TensorMap v;   // box (64, TILE)
-  TensorMap out; // box (64, 64 rows); unused where out is not of the compute type
+  TensorMap q;   // boxes of GROUP_ROWS rows
+  TensorMap k;   // boxes of TILE rows
+  TensorMap v;   // boxes of TILE rows
+  TensorMap out; // boxes of GROUP_ROWS rows; unused where out is not of the compute type
   const Span* spans;      // (spanCount + 1), longest works first
   unsigned* counters;     // works taken, blocks finished
   unsigned char* flags;   // (works, consumer warps): 1 where something is not finite
@@ -288,17 +288,6 @@ __device__ __forceinline__ void gather(const AttentionArguments& a, const Matrix
   fenceShared();
 }
 
-// Boxes of 64 columns of a tensor, from `row` on, for a tile of `rows` rows and DIM columns.
-template <int DIM>
-__device__ __forceinline__ void copyTile(uint32 shared, const TensorMap* map, int rows, int row,
-                                         int head, int block, Barrier full) {
-  full.expect(rows * DIM * ELEMENT);
-#pragma unroll
-  for (int panel = 0; panel < DIM / PANEL; panel++) {
-    copyIn(shared + panel * rows * PANEL_ROW, map, panel * PANEL, row, head, block, full);
-  }
-}
-
 // The producer's hand on one of the two rings of tiles. All producers call its functions.
 template <int DIM> struct Feed {
   const Matrix& matrix;
@@ -312,10 +301,10 @@ template <int DIM> struct Feed {
   }
 
   // Brings a tile that is a matrix into the next stage once it is empty.
-  __device__ __forceinline__ void bringMatrix(int row, int head, int block, bool leads) {
+  __device__ __forceinline__ void bringMatrix(Box box, bool leads) {
     if (leads) {
       ring.waitEmpty();
-      copyTile<DIM>(stage(), map, TILE, row, head, block, ring.full());
+      copyTileIn<DIM>(stage(), map, dim, TILE, box, ring.full());
     }
     ring.next();
   }
@@ -325,7 +314,7 @@ template <int DIM> struct Feed {
   __device__ __forceinline__ void bring(const AttentionArguments& a, const Work& w, int tile,
                                         bool leads) {
     if (VALUES == Values::AS_THEY_ARE && tile >= w.firstMatrix && tile < w.endMatrix) {
-      bringMatrix(w.span.keyRow + tile * TILE, w.keyHead, w.span.keyBlock, leads);
+      bringMatrix({w.span.keyRow + tile * TILE, w.keyHead, w.span.keyBlock}, leads);
       return;
     }
     if (leads) {
@@ -342,6 +331,11 @@ template <int DIM> struct Feed {
   }
 };
 
+// Where a group's queries and results lie.
+__device__ __forceinline__ Box queryBox(const Work& w, int group) {
+  return {w.span.queryRow + w.firstQuery + group * GROUP_ROWS, w.head, w.span.queryBlock};
+}
+
 // All tiles of a work, in the consumers' order, with its queries.
 template <Values VALUES>
 __device__ __forceinline__ void bringAll(const AttentionArguments& a, const Plan& plan,
@@ -352,9 +346,8 @@ __device__ __forceinline__ void bringAll(const AttentionArguments& a, const Plan
   for (int group = 0; group < GROUPS; group++) {
     if (leads) {
       Barrier{sharedAddress(&shared.queries[group][1])}.wait(queryParity);
-      copyTile<KEY_DIM>(tilesAt(QUERIES_AT) + group * STAGED_BYTES, &plan.q, GROUP_ROWS,
-                        w.span.queryRow + w.firstQuery + group * GROUP_ROWS, w.head,
-                        w.span.queryBlock, Barrier{sharedAddress(&shared.queries[group][0])});
+      copyTileIn<KEY_DIM>(tilesAt(QUERIES_AT) + group * STAGED_BYTES, &plan.q, a.keyDim, GROUP_ROWS,
+                          queryBox(w, group), Barrier{sharedAddress(&shared.queries[group][0])});
     }
     if (group == 0) { // the first product needs no more than this
       keys.template bring<Values::AS_THEY_ARE>(a, w, w.endTile - 1, leads);
@@ -371,8 +364,8 @@ __device__ __forceinline__ void bringAll(const AttentionArguments& a, const Plan
       int row = w.span.keyRow + tile * TILE;
 #pragma unroll 1
       do {
-        keys.bringMatrix(row - TILE, head, block, leads);
-        values.bringMatrix(row, head, block, leads);
+        keys.bringMatrix({row - TILE, head, block}, leads);
+        values.bringMatrix({row, head, block}, leads);
         row -= TILE;
       } while (--tile > firstMatrix);
     } else {
@@ -663,7 +656,8 @@ __device__ __forceinline__ void weigh(float unit, State& state, float (&s)[SCORE
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
     const float m =
         fmaxf(state.m[r], SCORES == Scores::LINEAR ? maximumOf<SCORES>(largest, unit) : largest);
-    c[r] = correctionOf<UNITS>(state.m[r], m);
+    // Not correctionOf: a maximum of +inf has made the row NaN already, and its test costs 2..4%.
+    c[r] = BIASED ? exp2Fast((state.m[r] - shift(m)) * LOG2_E) : correction(state.m[r], m);
     state.m[r] = m;
   }
   const float shifts[2] = {shift(state.m[0]), shift(state.m[1])};
@@ -960,12 +954,7 @@ struct Consumer {
     fenceShared();
     namedSync(NAMED_STAGING + group, WARP_GROUP);
     if (leadsGroup()) {
-#pragma unroll
-      for (int panel = 0; panel < VALUE_DIM / PANEL; panel++) {
-        copyOut(&plan.out, panel * PANEL, w.span.queryRow + w.firstQuery + group * GROUP_ROWS,
-                w.head, w.span.queryBlock,
-                staging + panel * GROUP_ROWS * PANEL_ROW);
-      }
+      copyTileOut<VALUE_DIM>(&plan.out, a.valueDim, GROUP_ROWS, queryBox(w, group), staging);
       copyOutCommit();
     }
   }
