@@ -7,10 +7,11 @@ final class Families {
   private Families() {}
 
   static AttentionKernels attention(Workplace workplace) {
+    AttentionKernel last = new F32Prefill(); // serves everything that is served at all
     return new AttentionKernels(
         workplace,
-        List.of(new HopperPrefill(), new MmaPrefill(), new F32Prefill()),
-        List.of(new MatrixDecode(), new FloatDecode()));
+        List.of(new HopperPrefill(), new MmaPrefill(), last),
+        List.of(new MatrixDecode(), new FloatDecode(), last));
   }
 
   static RowKernels rows(Workplace workplace) {

@@ -81,7 +81,7 @@ final class FloatDecode extends SplitDecode {
   }
 
   @Override
-  int unitRows(long rows) {
+  int unitRows(AttentionCall call, long rows) {
     return ROWS;
   }
 

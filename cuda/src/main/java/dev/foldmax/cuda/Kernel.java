@@ -1,9 +1,13 @@
 package dev.foldmax.cuda;
 
+import java.lang.foreign.Arena;
+import org.jspecify.annotations.Nullable;
+
 /** A compiled kernel, loaded on a device. Launches are for the thread that has its stream. */
 final class Kernel {
   private final Context context;
   private final long handle;
+  private @Nullable DependentLaunch dependent;
   private int sharedBytesAllowed; // dynamic ones; more have to be asked for, whatever the sum
 
   Kernel(Context context, long handle) {
@@ -45,6 +49,28 @@ final class Kernel {
     allowShared(sharedBytes);
     CudaDriver.launchCooperativeKernel(
         handle, grid, threads, sharedBytes, stream.handle(), parameters.pointers());
+  }
+
+  /**
+   * As {@link #launch}, but the kernel may start while the one before it on the stream still runs:
+   * it has to wait by griddepcontrol.wait before it reads what that one writes. On devices before
+   * compute capability 9.0 it starts in its turn.
+   */
+  void launchDependent(
+      Stream stream, int grid, int threads, int sharedBytes, Parameters parameters) {
+    if (grid == 0 || context.device().capability() < DependentLaunch.LEAST_CAPABILITY) {
+      launch(stream, grid, 1, 1, threads, sharedBytes, parameters);
+      return;
+    }
+    context.makeCurrent();
+    allowShared(sharedBytes);
+    if (dependent == null) {
+      dependent = new DependentLaunch(Arena.ofAuto());
+    }
+    CudaDriver.launchKernelEx(
+        dependent.config(grid, threads, sharedBytes, stream.handle()),
+        handle,
+        parameters.pointers());
   }
 
   /** How many blocks fit on the whole device at once. */

@@ -16,9 +16,12 @@ final class MatrixDecode extends SplitDecode {
   private static final int LEAST_STAGES = 2;
   private static final int MERGED_ROWS = 4;
   private static final int PITCH_ELEMENTS = 64;
-  private static final int FEW_ROWS = 8;
+  private static final int FEW_ROWS = 4;
+  private static final int SOME_ROWS = 8;
   private static final int MANY_ROWS = 16;
-  private static final int MOST_LEVELS = 2;
+
+  /** Above this, a thread has no registers for twice the rows. */
+  private static final int MOST_DIMS_OF_MANY_ROWS = 256;
 
   /** LAZY's threshold that leaves room in F16: weights up to 2^15 of 65504. */
   private static final float MOST_TAU_OF_F16 = 15;
@@ -56,8 +59,8 @@ final class MatrixDecode extends SplitDecode {
 
   /** What a block needs, with room for its fixed part (struct CellStates) in either form. */
   private static int allSharedBytes(int keyDim, int valueDim, int stages) {
-    int merged = WARPS * MERGED_ROWS * (valueDim + 4) * Float.BYTES;
-    int levels = MOST_LEVELS * FEW_ROWS * valueDim * Float.BYTES;
+    int merged = WARPS * MERGED_ROWS * valueDim * Float.BYTES;
+    int levels = mostLevels(FEW_ROWS) * FEW_ROWS * valueDim * Float.BYTES;
     int sumsAndPoison = 2048;
     return stageBytes(keyDim, valueDim) * stages + merged + levels + sumsAndPoison;
   }
@@ -86,7 +89,12 @@ final class MatrixDecode extends SplitDecode {
   @Override
   Shape shape(Variant variant) {
     int sharedBytes = variant.stages() * stageBytes(variant.keyDim(), variant.valueDim());
-    return new Shape(WARPS * 32, sharedBytes, variant.rows() == FEW_ROWS ? MOST_LEVELS : 0);
+    return new Shape(WARPS * 32, sharedBytes, mostLevels(variant.rows()));
+  }
+
+  /** MOST_LEVELS of decode.cu. */
+  private static int mostLevels(int rows) {
+    return rows == FEW_ROWS ? 3 : rows == SOME_ROWS ? 1 : 0;
   }
 
   private static int pitchBytes(int dim) {
@@ -94,8 +102,12 @@ final class MatrixDecode extends SplitDecode {
   }
 
   @Override
-  int unitRows(long rows) {
-    return rows <= FEW_ROWS ? FEW_ROWS : MANY_ROWS;
+  int unitRows(AttentionCall call, long rows) {
+    boolean fits = call.keyDim() + call.valueDim() <= MOST_DIMS_OF_MANY_ROWS;
+    if (rows <= FEW_ROWS) {
+      return FEW_ROWS;
+    }
+    return rows > SOME_ROWS && fits ? MANY_ROWS : SOME_ROWS;
   }
 
   @Override
@@ -109,15 +121,7 @@ final class MatrixDecode extends SplitDecode {
         allSharedBytes(keyDim, valueDim, MOST_STAGES) <= launch.device().sharedBytes()
             ? MOST_STAGES
             : LEAST_STAGES;
-    return new Variant(
-        type,
-        type,
-        keyDim,
-        valueDim,
-        unitRows,
-        stages,
-        scores(call),
-        rescale(call));
+    return new Variant(type, type, keyDim, valueDim, unitRows, stages, scores(call), rescale(call));
   }
 
   @Override

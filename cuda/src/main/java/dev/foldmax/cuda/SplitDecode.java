@@ -20,21 +20,20 @@ import java.util.Map;
  */
 abstract class SplitDecode implements AttentionKernel {
   /** The keys of a cell: CELL of split.cuh. */
-  private static final int CELL = 512;
+  private static final int CELL = 256;
 
   private static final int FOLD_WARPS = 8;
 
   /** Chunks of a row up to which a warp of the second kernel folds them alone. */
   private static final int FEW_CHUNKS = 16;
 
-
-  /** Units of work for each block that fits on the device, above which chunks grow. */
-  private static final int UNITS_OF_A_BLOCK = 8;
+  /** Units for each block that fits on the device, down to which chunks may grow. */
+  private static final double UNITS_OF_A_BLOCK = 1.875;
 
   /** The largest head dimension whose tiles fit in shared memory. */
   static final int MOST_DIM = 256;
 
-  private static final int UNIT = 16; // of head dimensions
+  private static final int[] DIMS = {16, 32, 64, 96, 128, 192, MOST_DIM};
 
   /** The parameters of both kernels: struct AttentionArguments and struct DecodePlan. */
   private static final long PLAN_BYTES = 40;
@@ -66,14 +65,21 @@ abstract class SplitDecode implements AttentionKernel {
 
   abstract Shape shape(Variant variant);
 
-  /** The rows of a unit: at most 16, for a tile of so many rows in all. */
-  abstract int unitRows(long rows);
+  /** The rows of a unit where a key head has so many in all. */
+  abstract int unitRows(AttentionCall call, long rows);
 
   abstract Variant variant(AttentionLaunch launch, int unitRows);
 
-  /** Rounds a head dimension up to one that kernels are compiled for. */
+  /**
+   * Rounds a head dimension, at most {@link #MOST_DIM}, up to one that kernels are compiled for.
+   */
   static int padded(int dim) {
-    return Math.max(UNIT, Math.ceilDiv(dim, UNIT) * UNIT);
+    for (int compiled : DIMS) {
+      if (dim <= compiled) {
+        return compiled;
+      }
+    }
+    throw new IllegalArgumentException("dim: " + dim + " is above " + MOST_DIM);
   }
 
   /** FOLDMAX_SCORES of an attention: 0 where scores are products with a positive scale alone. */
@@ -96,18 +102,17 @@ abstract class SplitDecode implements AttentionKernel {
   public void launch(AttentionLaunch launch) {
     AttentionCall call = launch.call();
     long rows = launch.mostQueries() * call.group();
-    int unitRows = unitRows(rows);
+    int unitRows = unitRows(call, rows);
     Variant variant = variant(launch, unitRows);
     Kernels pair = kernels.computeIfAbsent(variant, key -> load(launch, key));
     long rowTiles = Math.ceilDiv(rows, (long) unitRows);
     long tiles = call.batch() * (long) call.keyHeads() * rowTiles;
     int levels = 0;
-    long chunks = mostChunks(call, levels);
-    while (levels < pair.shape.mostLevels()
-        && tiles * chunks > (long) UNITS_OF_A_BLOCK * pair.residentBlocks) {
+    long leastUnits = (long) (UNITS_OF_A_BLOCK * pair.residentBlocks);
+    while (levels < pair.shape.mostLevels() && tiles * mostChunks(call, levels + 1) >= leastUnits) {
       levels++;
-      chunks = mostChunks(call, levels);
     }
+    long chunks = mostChunks(call, levels);
     int units = Math.toIntExact(tiles * chunks);
     MemorySegment plan = parameters.get(1);
     long states = tiles * chunks * unitRows;
@@ -126,11 +131,9 @@ abstract class SplitDecode implements AttentionKernel {
     pair.decode.launch(
         launch.stream(), grid, 1, 1, shape.threads(), shape.sharedBytes(), parameters);
     long outputRows = launch.mostQueries() * call.queryHeads() * call.batch();
-    pair.fold.launch(
+    pair.fold.launchDependent(
         launch.stream(),
         Math.toIntExact(Math.ceilDiv(outputRows * rowWarps, FOLD_WARPS)),
-        1,
-        1,
         FOLD_WARPS * 32,
         0,
         parameters);

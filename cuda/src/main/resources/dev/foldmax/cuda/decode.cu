@@ -13,7 +13,7 @@
 // decode       grid: any (units are taken in strides of it), THREADS, WARPS * STAGES * STAGE bytes of
 //              dynamic shared memory; then foldChunks of split.cuh
 // Options: FOLDMAX_TYPE (1 F16, 2 BF16), FOLDMAX_KEY_DIM and FOLDMAX_VALUE_DIM (multiples of 16, up
-// to 256), FOLDMAX_SCORES, FOLDMAX_RESCALE; and, for the same bits, FOLDMAX_ROWS (8 or 16) and
+// to 256), FOLDMAX_SCORES, FOLDMAX_RESCALE; and, for the same bits, FOLDMAX_ROWS (4, 8 or 16) and
 // FOLDMAX_STAGES (2 or 3).
 #include "elements.cuh"
 #include "matrix.cuh"
@@ -30,9 +30,9 @@ constexpr Rescale DIALECT = Rescale(FOLDMAX_RESCALE);
 constexpr int WARPS = 4;
 constexpr int WARP_KEYS = 16;             // that a warp takes at a time
 constexpr int TILE = WARPS * WARP_KEYS;   // keys
-constexpr int MOST_LEVELS = ROWS == 8 ? 2 : 0; // of the tree inside a unit; shared memory sets it
+constexpr int MOST_LEVELS = ROWS == 4 ? 3 : ROWS == 8 ? 1 : 0; // shared memory sets it
 constexpr int STAGES = FOLDMAX_STAGES;    // of a warp's keys and values in shared memory
-constexpr int PARTS = ROWS / 8;           // column blocks of the matrix instruction
+constexpr int PARTS = (ROWS + 7) / 8;     // column blocks of the matrix instruction
 constexpr int MERGED = 4;                 // rows whose warps are folded at a time
 
 // Rows of keys and values in shared memory have a multiple of 128 bytes; their 16-byte pieces are
@@ -51,22 +51,41 @@ __device__ __forceinline__ unsigned pieceAt(unsigned rows, int pitch, int key, i
   return rows + key * pitch + (((piece & ~7) | ((piece ^ key) & 7)) << 4);
 }
 
-// Starts copying 16 rows of keys or values into shared memory. Columns past the head dimension and
-// rows without a bit in `present` become 0. `begin` is where a row begins, in bytes from `data`: that
-// of the tile's first row if IS_STRAIGHT, the others following at a distance of `stride`; else lane l
-// has that of row l % 16.
-template <int DIM, bool IS_STRAIGHT>
-__device__ __forceinline__ void copyRows(const unsigned char* data, int64 begin, int64 stride,
-                                         unsigned present, int dim, unsigned target, int pitch) {
+// Starts copying 16 whole rows of keys or values, which lie at a distance of `stride` bytes, into
+// shared memory.
+template <int DIM>
+__device__ __forceinline__ void copyWholeRows(const unsigned char* first, int64 stride,
+                                              unsigned target, int pitch) {
+  constexpr int PIECES = DIM / 8;                 // of a row
+  constexpr int STEP = 32 / PIECES;               // rows of one copy
+  constexpr int PERIOD = STEP < 8 ? 8 / STEP : 1; // copies after which the permutation repeats
+  const int key = threadIdx.x % 32 / PIECES;
+  const int piece = threadIdx.x % PIECES;
+  const unsigned char* source = first + key * stride + 16 * piece;
+  unsigned targets[PERIOD];
+#pragma unroll
+  for (int i = 0; i < PERIOD; i++) {
+    targets[i] = pieceAt(target, pitch, i * STEP + key, piece);
+  }
+#pragma unroll
+  for (int i = 0; i < WARP_KEYS / STEP; i++) {
+    copyAsync16(targets[i % PERIOD] + i / PERIOD * (PERIOD * STEP * pitch), source, 16);
+    source += STEP * stride;
+  }
+}
+
+// The same of any rows: row n begins `begin` bytes from `data`, as lane n says, and is 0 without a bit
+// in `present`; columns past the head dimension are 0.
+template <int DIM>
+__device__ __forceinline__ void copyRows(const unsigned char* data, int64 begin, unsigned present,
+                                         int dim, unsigned target, int pitch) {
   constexpr int PIECES = DIM / 8; // of a row
   const int lane = threadIdx.x % 32;
-  const unsigned char* first = data + begin;
 #pragma unroll
   for (int i = 0; i < WARP_KEYS * PIECES / 32; i++) {
     const int key = (i * 32 + lane) / PIECES;
     const int piece = (i * 32 + lane) % PIECES;
-    const unsigned char* row =
-        IS_STRAIGHT ? first + key * stride : data + __shfl_sync(~0u, begin, key);
+    const unsigned char* row = data + __shfl_sync(~0u, begin, key);
     const int bytes = present >> key & 1 ? min(max(2 * dim - 16 * piece, 0), 16) : 0;
     copyAsync16(pieceAt(target, pitch, key, piece), bytes > 0 ? row + 16 * piece : data, bytes);
   }
@@ -107,25 +126,28 @@ struct WarpState {
   }
 };
 
-// What a thread knows of its rows in a unit.
-struct ThreadRows {
-  unsigned q[PARTS][KEY_DIM / 16][2]; // of row 8 p + g, as the right operand
-  Row row[PARTS][2];                  // of rows 8 p + 2 t and the next
-  Interval visible[PARTS][2];
-  float slope[PARTS][2];
-  Interval visibleToAll; // keys that every row of the unit sees, boolean masks aside
+// Queries as the right operand: a thread has row 8 p + g, dimensions 16 c + 8 h + 2 t and the next.
+typedef unsigned Queries[PARTS][KEY_DIM / 16][2];
+
+// What a block knows of its rows.
+struct BlockRows {
+  RowView views[ROWS];
 };
 
-__device__ __forceinline__ void setRows(const AttentionArguments& a, const RowTile& u,
-                                        ThreadRows& mine) {
-  const Sequence& s = a.sequences[u.sequence];
+// Takes a tile's rows; the block has waited, and waits again before it uses them.
+__device__ __forceinline__ void setRows(const AttentionArguments& a, const RowTile& tile,
+                                        BlockRows& rows, Queries& queries) {
+  const Sequence& s = a.sequences[tile.sequence];
   const int group = groupOf(a);
-  const int rows = u.firstRow + u.rows;
   const int lane = threadIdx.x % 32;
+  if (threadIdx.x < ROWS) {
+    rows.views[threadIdx.x] = rowView(a, tile, threadIdx.x);
+  }
 #pragma unroll
   for (int p = 0; p < PARTS; p++) {
-    const int r = u.firstRow + 8 * p + lane / 4;
-    const int64 element = s.queryBlock * a.q.block + (u.keyHead * group + r % group) * a.q.head
+    const bool isRow = 8 * p + lane / 4 < tile.rows;
+    const int r = tile.firstRow + 8 * p + lane / 4;
+    const int64 element = s.queryBlock * a.q.block + (tile.keyHead * group + r % group) * a.q.head
                           + (s.queryRow + r / group) * a.q.row;
     const unsigned short* q = reinterpret_cast<const unsigned short*>(a.q.data) + element;
 #pragma unroll
@@ -133,22 +155,13 @@ __device__ __forceinline__ void setRows(const AttentionArguments& a, const RowTi
 #pragma unroll
       for (int half = 0; half < 2; half++) {
         const int d = 16 * c + 8 * half + 2 * (lane % 4);
-        const unsigned low = r < rows && d < a.keyDim ? q[d] : 0;
-        const unsigned high = r < rows && d + 1 < a.keyDim ? q[d + 1] : 0;
-        mine.q[p][c][half] = low | high << 16;
+        const unsigned low = isRow && d < a.keyDim ? q[d] : 0;
+        const unsigned high = isRow && d + 1 < a.keyDim ? q[d + 1] : 0;
+        queries[p][c][half] = low | high << 16;
       }
     }
-#pragma unroll
-    for (int e = 0; e < 2; e++) {
-      const int own = min(u.firstRow + 8 * p + 2 * (lane % 4) + e, rows - 1); // spare rows repeat
-      mine.row[p][e] = {u.sequence, u.keyHead * group + own % group, own / group,
-                        s.firstKey};
-      mine.visible[p][e] = visibleTo(s, own / group);
-      mine.slope[p][e] = slopeOf(a, u.sequence, mine.row[p][e].head);
-    }
   }
-  mine.visibleToAll = {visibleTo(s, (rows - 1) / group).begin,
-                       visibleTo(s, u.firstRow / group).end};
+  __syncthreads();
 }
 
 // A value that is not finite and meets a weight of 0, of a row that does not see it, makes NaN. A cell
@@ -177,7 +190,8 @@ __device__ __noinline__ void sanitise(CellStates& states, const Seen& seen,
 
 // The five lines, for a warp's 16 keys from `position` on.
 __device__ __forceinline__ void foldKeys(const AttentionArguments& a, CellStates& states, Seen& seen,
-                                         const ThreadRows& mine, int64 position, float unit,
+                                         const BlockRows& rows, const Queries& queries,
+                                         int64 position, float unit,
                                          unsigned char* stage, bool careful, WarpState& state) {
   const int lane = threadIdx.x % 32;
   const int matrix = lane / 8;
@@ -190,11 +204,12 @@ __device__ __forceinline__ void foldKeys(const AttentionArguments& a, CellStates
     loadMatrices(k, pieceAt(keys, KEY_PITCH, matrix % 2 * 8 + lane % 8, 2 * c + matrix / 2));
 #pragma unroll
     for (int p = 0; p < PARTS; p++) {
-      multiplyAdd<TYPE>(s[p][c % 2], k, mine.q[p][c]);
+      multiplyAdd<TYPE>(s[p][c % 2], k, queries[p][c]);
     }
   }
-  const bool whole = a.maskCount == 0 && position >= mine.visibleToAll.begin
-                     && position + WARP_KEYS <= mine.visibleToAll.end;
+  // Neither end of what a row sees falls from row to row.
+  const bool whole = a.maskCount == 0 && position >= rows.views[ROWS - 1].visible.begin
+                     && position + WARP_KEYS <= rows.views[0].visible.end;
   unsigned weights[PARTS][2]; // as the right operand
   float c[PARTS][2];
   bool corrects = false;
@@ -209,12 +224,11 @@ __device__ __forceinline__ void foldKeys(const AttentionArguments& a, CellStates
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         const int64 key = position + lane / 4 + i / 2 * 8;
-        const Interval& visible = mine.visible[p][i % 2];
-        const Row& row = mine.row[p][i % 2];
-        const bool shown = key >= visible.begin && key < visible.end
-                           && shownByMasks(a, row, key);
+        const RowView& view = rows.views[min(8 * p + 2 * (lane % 4) + i % 2, ROWS - 1)];
+        const bool shown = key >= view.visible.begin && key < view.visible.end
+                           && shownByMasks(a, view.row, key);
         if (SCORES == Scores::GENERAL && shown) {
-          score[i] = generalScore(a, a.sequences[row.sequence], row, mine.slope[p][i % 2],
+          score[i] = generalScore(a, a.sequences[view.row.sequence], view.row, view.slope,
                                   score[i], key);
         }
         score[i] = shown ? score[i] : EMPTY;
@@ -223,8 +237,10 @@ __device__ __forceinline__ void foldKeys(const AttentionArguments& a, CellStates
     if (careful) {
 #pragma unroll
       for (int i = 0; i < 4; i++) {
-        seen[threadIdx.x / 32][lane / 4 + i / 2 * 8][8 * p + 2 * (lane % 4) + i % 2] =
-            score[i] != EMPTY;
+        const int r = 8 * p + 2 * (lane % 4) + i % 2;
+        if (r < ROWS) {
+          seen[threadIdx.x / 32][lane / 4 + i / 2 * 8][r] = score[i] != EMPTY;
+        }
       }
     }
 #pragma unroll
@@ -291,7 +307,7 @@ __device__ __forceinline__ void closeCell(const DecodePlan& plan, CellStates& st
       for (int step = 4; step < 32; step *= 2) {
         l += __shfl_xor_sync(~0u, l, step);
       }
-      if (lane < 4) {
+      if (lane < 4 && 8 * p + 2 * lane + e < ROWS) {
         states.sums[warp][8 * p + 2 * lane + e] = make_float2(state.m[p][e], l);
       }
     }
@@ -317,35 +333,50 @@ __device__ __forceinline__ void closeCell(const DecodePlan& plan, CellStates& st
   }
 }
 
+// Starts copying a warp's keys and values, wherever they lie; `key` is this lane's.
+__device__ __forceinline__ void copyAnyRows(const AttentionArguments& a, int sequence, int head,
+                                         int64 key, unsigned target) {
+  const Sequence& s = a.sequences[sequence];
+  const bool isPresent = key >= s.firstKey && key < s.endKey;
+  const unsigned present = __ballot_sync(~0u, isPresent);
+  const Place place = isPresent ? placeOf(a, s, sequence, key) : Place{0, 0};
+  copyRows<KEY_DIM>(a.k.data, 2 * elementOf(a.k, place, head), present, a.keyDim, target,
+                    KEY_PITCH);
+  copyRows<VALUE_DIM>(a.v.data, 2 * elementOf(a.v, place, head), present, a.valueDim,
+                      target + WARP_KEYS * KEY_PITCH, VALUE_PITCH);
+}
+
 // Copies of a warp's tiles run STAGES - 1 steps ahead of the fold.
 struct Pipeline {
   unsigned char* stages; // of this warp
   Walk ahead;
-  int next; // stage to fill
+  int next;                    // stage to fill
+  int tileOf;                  // the row tile that the two below belong to
+  const unsigned char* keys;   // of position 0, where rows are straight
+  const unsigned char* values; // likewise
 
   __device__ __forceinline__ void copyNext(const AttentionArguments& a, const DecodePlan& plan) {
     if (ahead.settle(a, plan)) {
       const Sequence& s = a.sequences[ahead.rows.sequence];
       const int64 first = ahead.position + threadIdx.x / 32 * WARP_KEYS;
-      const int64 key = first + threadIdx.x % WARP_KEYS;
-      const bool isPresent = key >= s.firstKey && key < s.endKey;
-      const unsigned present = __ballot_sync(~0u, isPresent);
       const unsigned target = sharedAddress(stages + next * STAGE);
-      const int head = ahead.rows.keyHead;
-      const unsigned values = target + WARP_KEYS * KEY_PITCH;
-      if (a.layout == Layout::STRAIGHT) {
-        const Place place = {s.keyBlock, s.keyRow + first};
-        copyRows<KEY_DIM, true>(a.k.data, 2 * elementOf(a.k, place, head), 2 * a.k.row, present,
-                                a.keyDim, target, KEY_PITCH);
-        copyRows<VALUE_DIM, true>(a.v.data, 2 * elementOf(a.v, place, head), 2 * a.v.row, present,
-                                  a.valueDim, values, VALUE_PITCH);
+      // Head dimensions with a pattern that repeats; the others go row by row.
+      constexpr bool REGULAR = (KEY_DIM & (KEY_DIM - 1)) == 0 && (VALUE_DIM & (VALUE_DIM - 1)) == 0;
+      if (REGULAR && a.layout == Layout::STRAIGHT && a.keyDim == KEY_DIM && a.valueDim == VALUE_DIM
+          && first >= s.firstKey && first + WARP_KEYS <= s.endKey) {
+        if (tileOf != ahead.rows.number) {
+          tileOf = ahead.rows.number;
+          const Place place = {s.keyBlock, s.keyRow};
+          keys = a.k.data + 2 * elementOf(a.k, place, ahead.rows.keyHead);
+          values = a.v.data + 2 * elementOf(a.v, place, ahead.rows.keyHead);
+        }
+        copyWholeRows<REGULAR ? KEY_DIM : 16>(keys + 2 * first * a.k.row, 2 * a.k.row, target,
+                                              KEY_PITCH);
+        copyWholeRows<REGULAR ? VALUE_DIM : 16>(values + 2 * first * a.v.row, 2 * a.v.row,
+                                                target + WARP_KEYS * KEY_PITCH, VALUE_PITCH);
       } else {
-        const Place place =
-            isPresent ? placeOf(a, s, ahead.rows.sequence, key) : Place{0, 0};
-        copyRows<KEY_DIM, false>(a.k.data, 2 * elementOf(a.k, place, head), 0, present, a.keyDim,
-                                 target, KEY_PITCH);
-        copyRows<VALUE_DIM, false>(a.v.data, 2 * elementOf(a.v, place, head), 0, present,
-                                   a.valueDim, values, VALUE_PITCH);
+        copyAnyRows(a, ahead.rows.sequence, ahead.rows.keyHead, first + threadIdx.x % WARP_KEYS,
+                    target);
       }
       ahead.position += TILE;
     }
@@ -375,12 +406,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
   letNextStart();
   Walk walk = blocksWalk(a, plan);
   Pipeline pipeline;
+  pipeline.tileOf = -1;
   pipeline.stages = stages + warp * STAGES * STAGE;
   pipeline.refill(a, plan, walk);
-  ThreadRows mine;
+  __shared__ BlockRows rows;
+  Queries queries;
   WarpState state;
   unsigned occupied = 0;
-  int rowsOf = -1;   // the row tile that `mine` belongs to
+  int rowsOf = -1;   // the row tile that `rows` and `queries` belong to
   int cellsOf = -1;  // the unit whose cell is being folded
   int stage = 0;
   int64 cellBegin = 0;
@@ -388,7 +421,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
   while (walk.settle(a, plan)) {
     if (rowsOf != walk.rows.number) {
       rowsOf = walk.rows.number;
-      setRows(a, walk.rows, mine);
+      setRows(a, walk.rows, rows, queries);
     }
     if (cellsOf != walk.unit) {
       cellsOf = walk.unit;
@@ -398,7 +431,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
     waitForCopies<STAGES - 2>();
     __syncwarp();
     pipeline.copyNext(a, plan);
-    foldKeys(a, states, seen, mine, walk.position + warp * WARP_KEYS, unit,
+    foldKeys(a, states, seen, rows, queries, walk.position + warp * WARP_KEYS, unit,
              pipeline.stages + stage * STAGE, careful, state);
     __syncwarp();
     stage = stage + 1 == STAGES ? 0 : stage + 1;

@@ -30,7 +30,9 @@ constexpr int WARP_KEYS = 32; // that a warp takes at a time: a key a lane
 
 // Rows in shared memory have a multiple of 128 bytes; their 16-byte pieces are permuted within each
 // 128 bytes by the key's number, so that the same piece of 8 keys lies in different banks.
-constexpr int pitchOf(int dim, Type type) { return (dim * sizeOf(type) + 127) / 128 * 128; }
+__host__ __device__ constexpr int pitchOf(int dim, Type type) {
+  return (dim * sizeOf(type) + 127) / 128 * 128;
+}
 constexpr int KEY_PITCH = pitchOf(KEY_DIM, KEY_TYPE);       // bytes
 constexpr int VALUE_PITCH = pitchOf(VALUE_DIM, VALUE_TYPE); // bytes
 constexpr int WARP_BYTES = WARP_KEYS * (KEY_PITCH + VALUE_PITCH);
@@ -47,9 +49,7 @@ struct Shared {
   CellStates states;
   float q[ROWS][KEY_DIM];
   float weights[WARPS][WARP_KEYS][ROWS];
-  Row row[ROWS];
-  Interval visible[ROWS];
-  float slope[ROWS];
+  RowView views[ROWS];
 };
 
 __device__ __forceinline__ unsigned char* pieceAt(unsigned char* rows, int pitch, int key,
@@ -109,11 +109,7 @@ __device__ __forceinline__ void setRows(const AttentionArguments& a, const RowTi
     shared.q[i / KEY_DIM][d] = d < a.keyDim ? load(a.q.data, a.q.type, element + d) : 0.0f;
   }
   if (threadIdx.x < ROWS) {
-    const int r = u.firstRow + min((int)threadIdx.x, rows - 1);
-    const int head = u.keyHead * group + r % group;
-    shared.row[threadIdx.x] = {u.sequence, head, r / group, s.firstKey};
-    shared.visible[threadIdx.x] = visibleTo(s, r / group);
-    shared.slope[threadIdx.x] = slopeOf(a, u.sequence, head);
+    shared.views[threadIdx.x] = rowView(a, u, threadIdx.x);
   }
   __syncthreads();
 }
@@ -183,11 +179,11 @@ __device__ __forceinline__ unsigned weigh(const AttentionArguments& a, Shared& s
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     float s = score[r] * keyScale;
-    const Row row = shared.row[r];
-    const bool shown = key >= shared.visible[r].begin && key < shared.visible[r].end
-                       && shownByMasks(a, row, key);
+    const RowView& view = shared.views[r];
+    const bool shown = key >= view.visible.begin && key < view.visible.end
+                       && shownByMasks(a, view.row, key);
     if (SCORES == Scores::GENERAL && shown) {
-      s = generalScore(a, a.sequences[row.sequence], row, shared.slope[r], s, key);
+      s = generalScore(a, a.sequences[view.row.sequence], view.row, view.slope, s, key);
     }
     s = shown ? s : EMPTY;
     float largest = s;

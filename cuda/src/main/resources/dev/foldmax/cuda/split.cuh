@@ -15,11 +15,10 @@
 #pragma once
 #include "scores.cuh"
 
-constexpr int CELL_SHIFT = 9;
+constexpr int CELL_SHIFT = 8;
 constexpr int CELL = 1 << CELL_SHIFT; // keys
 constexpr int LEVEL_STATES = MOST_LEVELS > 0 ? MOST_LEVELS : 1;
 constexpr int THREADS = WARPS * 32;
-constexpr int MERGED_PITCH = VALUE_DIM + 4; // floats
 constexpr int POISON_WORDS = (VALUE_DIM + 31) / 32;
 
 struct DecodePlan {
@@ -68,6 +67,25 @@ __device__ __forceinline__ RowTile rowTile(const AttentionArguments& a, const De
     tile.seen.end = visibleTo(s, (tile.firstRow + tile.rows - 1) / group).end;
   }
   return tile;
+}
+
+// What the score of a row needs.
+struct RowView {
+  Row row;
+  Interval visible;
+  float slope;
+};
+
+// Row r of a tile; spare rows repeat the last.
+__device__ __forceinline__ RowView rowView(const AttentionArguments& a, const RowTile& tile,
+                                           int r) {
+  const Sequence& s = a.sequences[tile.sequence];
+  const int group = groupOf(a);
+  const int own = tile.firstRow + min(r, tile.rows - 1);
+  const int head = tile.keyHead * group + own % group;
+  return {{tile.sequence, head, own / group, s.firstKey},
+          visibleTo(s, own / group),
+          slopeOf(a, tile.sequence, head)};
 }
 
 // Walks over the units from one to, exclusively, another, and over the tiles of keys in each.
@@ -132,18 +150,18 @@ __device__ __forceinline__ Piece merge(const Piece& x, const Piece& y) {
   z.m = fmaxf(x.m, y.m);
   const float cx = correctionOf<SCORES>(x.m, z.m);
   const float cy = correctionOf<SCORES>(y.m, z.m);
-  z.l = x.l * cx + y.l * cy;
-  z.o.x = x.o.x * cx + y.o.x * cy;
-  z.o.y = x.o.y * cx + y.o.y * cy;
-  z.o.z = x.o.z * cx + y.o.z * cy;
-  z.o.w = x.o.w * cx + y.o.w * cy;
+  z.l = fmaf(x.l, cx, y.l * cy); // written out: one rounding everywhere
+  z.o.x = fmaf(x.o.x, cx, y.o.x * cy);
+  z.o.y = fmaf(x.o.y, cx, y.o.y * cy);
+  z.o.z = fmaf(x.o.z, cx, y.o.z * cy);
+  z.o.w = fmaf(x.o.w, cx, y.o.w * cy);
   return z;
 }
 
 // What the warps of a block leave of a cell, and the states of the unit's subtrees: level n holds 2^n
 // cells.
 struct CellStates {
-  float outputs[WARPS][MERGED][MERGED_PITCH]; // O of MERGED rows
+  float outputs[WARPS][MERGED][VALUE_DIM]; // O of MERGED rows
   float2 sums[WARPS][ROWS];                   // m and l
   float levelOutputs[LEVEL_STATES][ROWS][VALUE_DIM];
   float2 levelSums[LEVEL_STATES][ROWS];
