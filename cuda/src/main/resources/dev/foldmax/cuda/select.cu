@@ -164,14 +164,14 @@ __device__ __forceinline__ void selectWhileSumming(const SelectArguments& a, int
 extern "C" __global__ void __launch_bounds__(256, INPUT == Type::F32 ? 6 : 4)
     topK_8(const __grid_constant__ SelectArguments a) {
   for (int64 r = blockIdx.x; r < a.rows; r += gridDim.x) {
-    selectWhileSumming<256, INPUT == Type::F32 ? 4 : 2, 8>(a, r);
+    selectWhileSumming<256, 4, 8>(a, r);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(256, INPUT == Type::F32 ? 6 : 4)
     topK_32(const __grid_constant__ SelectArguments a) {
   for (int64 r = blockIdx.x; r < a.rows; r += gridDim.x) {
-    selectWhileSumming<256, INPUT == Type::F32 ? 4 : 2, 32>(a, r);
+    selectWhileSumming<256, 4, 32>(a, r);
   }
 }
 
