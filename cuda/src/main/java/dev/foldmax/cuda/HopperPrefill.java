@@ -118,7 +118,9 @@ final class HopperPrefill implements AttentionKernel {
             PrefillMacros.VALUE_DIM,
             Math.ceilDiv(call.valueDim(), PANEL) * PANEL,
             PrefillMacros.SCORES,
-            PrefillMacros.scores(call));
+            PrefillMacros.scores(call),
+            BIAS,
+            call.attention().bias() == null ? 0 : 1);
     Code code = codes.computeIfAbsent(macros, absent -> compile(launch, absent));
     MemorySegment.copy(
         launch.arguments(), 0, parameters.get(ARGUMENTS), 0, AttentionArguments.LAYOUT.byteSize());
