@@ -49,7 +49,10 @@ final class CudaDriver {
   private static final int STREAM_NON_BLOCKING = 1;
   private static final int EVENT_DEFAULT = 0;
   private static final int EVENT_DISABLE_TIMING = 2;
-  private static final int CAPTURE_MODE_THREAD_LOCAL = 1;
+
+  /** Lets other calls of the thread and of others be: kernels may be loaded meanwhile. */
+  private static final int CAPTURE_MODE_RELAXED = 2;
+
   private static final int ALLOCATION_TYPE_PINNED = 1;
   private static final int LOCATION_TYPE_DEVICE = 1;
   private static final long MEM_POOL_PROPS_BYTES = 88;
@@ -277,7 +280,7 @@ final class CudaDriver {
   static void streamBeginCapture(long stream) {
     check(
         "cuStreamBeginCapture",
-        () -> (int) STREAM_BEGIN_CAPTURE.invokeExact(stream, CAPTURE_MODE_THREAD_LOCAL));
+        () -> (int) STREAM_BEGIN_CAPTURE.invokeExact(stream, CAPTURE_MODE_RELAXED));
   }
 
   static long streamEndCapture(long stream) {

@@ -22,6 +22,7 @@ import org.jspecify.annotations.Nullable;
 /** Launches attention_hopper.cu: many queries, F16 or BF16, on warp-group products of sm_90a. */
 final class HopperPrefill implements AttentionKernel {
   private static final String SOURCE = "attention_hopper.cu";
+  private static final String BIAS = "FOLDMAX_BIAS";
   private static final String REPAIR = "FOLDMAX_REPAIR";
 
   /** Hopper alone has these instructions, not its successors. */

@@ -24,6 +24,12 @@ final class RowKernels {
   private static final String SOURCE = "rows.cu";
   private static final String CLUSTER_SOURCE = "rows_cluster.cu";
 
+  /** All verbs on rows of F64. */
+  static final String F64_SOURCE = "rows_f64.cu";
+
+  /** Threads of its blocks. */
+  static final int F64_THREADS = 512;
+
   /** The least compute capability that has clusters of blocks. */
   private static final int CLUSTER_CAPABILITY = 90;
 
@@ -119,6 +125,10 @@ final class RowKernels {
   }
 
   private void map(String verb, String secondReading, DeviceRows x, DeviceRows out) {
+    if (x.type() == DType.F64) {
+      launchF64(verb, x, out);
+      return;
+    }
     if (out.type() == DType.F64) {
       mapInTwoReadings(secondReading, x, out);
       return;
@@ -139,6 +149,13 @@ final class RowKernels {
       }
     }
     mapInTwoReadings(secondReading, x, out);
+  }
+
+  private void launchF64(String verb, DeviceRows x, DeviceRows out) {
+    setX(x, 0, x.rows());
+    setOut(out, 0);
+    Kernel kernel = workplace.kernels().get(F64_SOURCE, verb, Map.of());
+    launch(kernel, Math.min(x.rows(), MOST_BLOCKS), F64_THREADS, 0);
   }
 
   private void mapInRegisters(String verb, InRegisters kind, DeviceRows x, DeviceRows out) {
@@ -182,6 +199,10 @@ final class RowKernels {
   /** {@link dev.foldmax.Backend#logSumExp(Tensor, Tensor)}. */
   void logSumExp(DeviceRows x, Tensor out) {
     DeviceRows results = new DeviceRows(out.deviceAddress(), out.dtype(), x.rows(), 1, 1);
+    if (x.type() == DType.F64) {
+      launchF64("logSumExp", x, results);
+      return;
+    }
     if (x.columns() * x.type().bytes() <= SHORT_BYTES) {
       sumShortRows(x, results);
       return;
@@ -240,11 +261,8 @@ final class RowKernels {
     merge.merge(outputs, lses, out, lse);
   }
 
-  /** The macros of a kernel that reads rows of a type. */
+  /** The macros of a kernel that reads rows of a type, which is not F64. */
   static Map<String, Integer> macros(DType type) {
-    if (type == DType.F64) {
-      throw new UnsupportedOperationException("cuda: " + Declines.FLOAT64_ROWS);
-    }
     return Map.of("FOLDMAX_TYPE", AttentionArguments.typeNumber(type));
   }
 

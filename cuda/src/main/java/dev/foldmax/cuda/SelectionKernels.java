@@ -9,10 +9,12 @@ import dev.foldmax.Sampling;
 import dev.foldmax.Tensor;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Launches select.cu and sample.cu: the verbs topK and sample. For the thread that has the stream.
+ * Launches select.cu and sample.cu: the verbs topK and sample; for rows of F64 those of
+ * rows_f64.cu. For the thread that has the stream.
  */
 final class SelectionKernels {
   private static final String SELECT = "select.cu";
@@ -76,7 +78,11 @@ final class SelectionKernels {
         probabilities == null ? 0 : AttentionArguments.typeNumber(probabilities.dtype()));
     arguments.set(JAVA_INT, 104, indices.dtype() == DType.I64 ? 1 : 0);
     arguments.set(JAVA_INT, 108, k);
-    long blocks = setSpace(arguments, 80, k, x.rows());
+    if (x.type() == DType.F64) {
+      launchF64("topK", setSpace(arguments, 80, sortedF64(x), x.rows()), selection);
+      return;
+    }
+    long blocks = setSpace(arguments, 80, k > LISTED ? powerOf2From(k) : 0, x.rows());
     launch(SELECT, entry, x, blocks, k <= SEVERAL ? SUMMING_THREADS : SELECTORS, selection);
   }
 
@@ -99,8 +105,14 @@ final class SelectionKernels {
     arguments.set(JAVA_LONG, 104, sampling.firstRow());
     arguments.set(JAVA_INT, 112, indices.dtype() == DType.I64 ? 1 : 0);
     long k = sampling.topK() < logits.columns() ? sampling.topK() : 0;
+    if (logits.type() == DType.F64) {
+      boolean isSorted = temperature > 0 && (k > 0 || sampling.topP() < 1);
+      long space = isSorted ? sortedF64(logits) : 0;
+      launchF64("sample", setSpace(arguments, 48, space, logits.rows()), draw);
+      return;
+    }
     boolean hasNucleus = sampling.topP() < 1 && k == 0 && temperature > 0;
-    long blocks = setSpace(arguments, 48, k, logits.rows());
+    long blocks = setSpace(arguments, 48, k > LISTED ? powerOf2From(k) : 0, logits.rows());
     launch(SAMPLE, hasNucleus ? "sampleNucleus" : "sample", logits, blocks, SELECTORS, draw);
   }
 
@@ -110,23 +122,45 @@ final class SelectionKernels {
     }
   }
 
+  private static long powerOf2From(long count) {
+    return count <= 2 ? 2 : Long.highestOneBit(2 * count - 1);
+  }
+
+  /** The numbers that a block needs to sort a row of F64. */
+  private static long sortedF64(DeviceRows x) {
+    return 3 * powerOf2From(x.columns());
+  }
+
   /**
-   * Gives blocks the space to sort k elements each, where shared memory does not suffice.
+   * Gives blocks the space to sort in.
    *
+   * @param each how many numbers of 64 bits a block needs
    * @return how many blocks there are space and rows for
    */
-  private long setSpace(MemorySegment arguments, long place, long k, long rows) {
+  private long setSpace(MemorySegment arguments, long place, long each, long rows) {
     long blocks = Math.min(rows, MOST_BLOCKS);
     long space = 0;
-    long each = 0;
-    if (k > LISTED) {
-      each = Long.highestOneBit(2 * k - 1);
+    if (each > 0) {
       blocks = Math.clamp(SPACE_BYTES / (each * Long.BYTES), 1, blocks);
       space = workplace.scratch(blocks * each * Long.BYTES);
     }
     arguments.set(JAVA_LONG, place, space);
     arguments.set(JAVA_LONG, place + 8, each);
     return blocks;
+  }
+
+  private void launchF64(String entry, long blocks, Parameters parameters) {
+    workplace
+        .kernels()
+        .get(RowKernels.F64_SOURCE, entry, Map.of())
+        .launch(
+            workplace.stream(),
+            Math.toIntExact(blocks),
+            1,
+            1,
+            RowKernels.F64_THREADS,
+            0,
+            parameters);
   }
 
   private void launch(

@@ -33,7 +33,7 @@ abstract class SplitDecode implements AttentionKernel {
   /** The largest head dimension whose tiles fit in shared memory. */
   static final int MOST_DIM = 256;
 
-  private static final int UNIT = 16; // of head dimensions
+  private static final int[] DIMS = {16, 32, 64, 96, 128, 192, MOST_DIM};
 
   /** The parameters of both kernels: struct AttentionArguments and struct DecodePlan. */
   private static final long PLAN_BYTES = 40;
@@ -70,9 +70,16 @@ abstract class SplitDecode implements AttentionKernel {
 
   abstract Variant variant(AttentionLaunch launch, int unitRows);
 
-  /** Rounds a head dimension up to one that kernels are compiled for. */
+  /**
+   * Rounds a head dimension, at most {@link #MOST_DIM}, up to one that kernels are compiled for.
+   */
   static int padded(int dim) {
-    return Math.max(UNIT, Math.ceilDiv(dim, UNIT) * UNIT);
+    for (int compiled : DIMS) {
+      if (dim <= compiled) {
+        return compiled;
+      }
+    }
+    throw new IllegalArgumentException("dim: " + dim + " is above " + MOST_DIM);
   }
 
   /** FOLDMAX_SCORES of an attention: 0 where scores are products with a positive scale alone. */

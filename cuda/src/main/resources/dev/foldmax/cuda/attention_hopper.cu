@@ -27,7 +27,8 @@
 // -inf against a matrix of 1 where the value was not finite; what that counts becomes NaN.
 //
 // Options: FOLDMAX_TYPE 1 or 2; FOLDMAX_KEY_DIM and FOLDMAX_VALUE_DIM 64, 128, 192 or 256 (at least
-// Dqk and Dv); FOLDMAX_SCORES; FOLDMAX_REPAIR. Rescale.ALWAYS only.
+// Dqk and Dv); FOLDMAX_SCORES, and with GENERAL FOLDMAX_BIAS 1 where there is one; FOLDMAX_REPAIR.
+// Rescale.ALWAYS only.
 // Grid: at most one block a multiprocessor, all resident; block and shared memory: hopperShape.
 // Positions and rows stay below 2^30.
 // Scratch: Plan::counters are 0 before a launch, and the last block to finish leaves them 0 for the
@@ -39,6 +40,9 @@
 #include "state.cuh"
 #include "where.cuh"
 
+#ifndef FOLDMAX_BIAS
+#define FOLDMAX_BIAS 0
+#endif
 #ifndef FOLDMAX_REPAIR
 #define FOLDMAX_REPAIR 0
 #endif
@@ -46,6 +50,13 @@
 constexpr bool REPAIR = FOLDMAX_REPAIR != 0;
 constexpr Type TYPE = FOLDMAX_TYPE == 1 ? Type::F16 : Type::BF16;
 constexpr Scores SCORES = FOLDMAX_SCORES == 0 ? Scores::LINEAR : Scores::GENERAL;
+// Natural scores need one multiplication more for each weight, so only a bias, which may be float32's
+// lowest, gets them; other general scores are in base 2.
+constexpr bool BIASED = FOLDMAX_BIAS != 0;
+static_assert(!BIASED || SCORES == Scores::GENERAL, "a bias makes scores general");
+// What scores.cuh says of maxima in these units.
+constexpr Scores UNITS = BIASED ? Scores::GENERAL : Scores::LINEAR;
+constexpr float NATURAL_UNIT = BIASED ? 1.0f : LOG2_E;
 constexpr int KEY_DIM = FOLDMAX_KEY_DIM;
 constexpr int VALUE_DIM = FOLDMAX_VALUE_DIM;
 constexpr int WIDEST = KEY_DIM > VALUE_DIM ? KEY_DIM : VALUE_DIM;
@@ -54,11 +65,11 @@ constexpr int WIDEST = KEY_DIM > VALUE_DIM ? KEY_DIM : VALUE_DIM;
 // that take turns; wide ones want the registers.
 constexpr int GROUPS = WIDEST <= 64 ? 3 : 2;
 constexpr bool TURNS = WIDEST <= 64;
-constexpr int TILE = WIDEST > 192               ? 80
-                     : WIDEST > 128             ? 112
-                     : WIDEST > 64              ? 128
-                     : SCORES == Scores::LINEAR ? 128
-                                                : 96; // keys; general scores take registers too
+constexpr bool IS_LINEAR = SCORES == Scores::LINEAR; // general scores take registers too
+constexpr int TILE = WIDEST > 192 ? (IS_LINEAR ? 80 : 64) // keys
+                     : WIDEST > 128 ? 112
+                     : WIDEST > 64  ? 128
+                                    : (IS_LINEAR ? 128 : 96);
 constexpr int STAGES = WIDEST <= 64 ? 4 : 2;
 constexpr int PRODUCER_REGISTERS = WIDEST <= 64 ? 32 : 40;
 constexpr int CONSUMER_REGISTERS = WIDEST <= 64 ? 160 : 232;
@@ -101,10 +112,10 @@ struct alignas(16) Span {
 
 // What the host adds to AttentionArguments.
 struct Plan {
-  TensorMap q;   // box (64, 64 rows)
-  TensorMap k;   // box (64, TILE)
-  TensorMap v;   // box (64, TILE)
-  TensorMap out; // box (64, 64 rows); unused where out is not of the compute type
+  TensorMap q;   // boxes of GROUP_ROWS rows
+  TensorMap k;   // boxes of TILE rows
+  TensorMap v;   // boxes of TILE rows
+  TensorMap out; // boxes of GROUP_ROWS rows; unused where out is not of the compute type
   const Span* spans;      // (spanCount + 1), longest works first
   unsigned* counters;     // works taken, blocks finished
   unsigned char* flags;   // (works, consumer warps): 1 where something is not finite
@@ -124,6 +135,10 @@ struct Work {
   int rows; // queries that exist; 1 to BLOCK_ROWS
   int firstTile;
   int endTile; // one past the last; firstTile where no row sees a key
+  // Tiles from the one to, exclusively, the other lie in memory as matrices, with nothing in them, or
+  // after them, but keys that are there and the tensor's end.
+  int firstMatrix;
+  int endMatrix;
 
   // Positions that a query sees; neither falls from query to query.
   __device__ __forceinline__ int begin(int query) const {
@@ -196,13 +211,10 @@ __device__ __forceinline__ void describe(const AttentionArguments& a, const Plan
   const int end = w.end(w.firstQuery + w.rows - 1);
   w.firstTile = begin / TILE;
   w.endTile = begin < end ? (end + TILE - 1) / TILE : w.firstTile;
-}
-
-// Whether a tile lies in memory as a matrix with nothing in it, or after it, but rows that are there
-// and the tensor's end.
-__device__ __forceinline__ bool isMatrix(const AttentionArguments& a, const Span& s, int tile) {
-  return a.layout == Layout::STRAIGHT && tile * TILE >= s.firstKey
-         && ((tile + 1) * TILE <= s.endKey || s.keyRow + s.endKey == a.rows);
+  const bool isStraight = a.layout == Layout::STRAIGHT;
+  const bool endsTensor = w.span.keyRow + w.span.endKey == a.rows;
+  w.firstMatrix = isStraight ? (w.span.firstKey + TILE - 1) / TILE : w.endTile;
+  w.endMatrix = isStraight && endsTensor ? w.endTile : w.span.endKey / TILE;
 }
 
 // What the repair does with values: see the header.
@@ -276,47 +288,53 @@ __device__ __forceinline__ void gather(const AttentionArguments& a, const Matrix
   fenceShared();
 }
 
-// The producer's hand on one of the two rings of tiles.
+// The producer's hand on one of the two rings of tiles. All producers call its functions.
 template <int DIM> struct Feed {
-  static constexpr int BYTES = TILE * DIM * ELEMENT;
-
   const Matrix& matrix;
   const TensorMap* map;
   int dim;
   uint32 tiles;
   Ring<STAGES> ring;
 
-  // Brings a tile into the next stage once it is empty. All producers call it.
+  __device__ __forceinline__ uint32 stage() const {
+    return tiles + ring.stage() * (TILE * DIM * ELEMENT);
+  }
+
+  // Brings a tile that is a matrix into the next stage once it is empty.
+  __device__ __forceinline__ void bringMatrix(Box box, bool leads) {
+    if (leads) {
+      ring.waitEmpty();
+      copyTileIn<DIM>(stage(), map, dim, TILE, box, ring.full());
+    }
+    ring.next();
+  }
+
+  // Brings any tile.
   template <Values VALUES>
   __device__ __forceinline__ void bring(const AttentionArguments& a, const Work& w, int tile,
                                         bool leads) {
-    const uint32 shared = tiles + ring.stage() * BYTES;
-    if (VALUES == Values::AS_THEY_ARE && isMatrix(a, w.span, tile)) {
-      if (leads) {
-        ring.waitEmpty();
-        ring.full().expect(BYTES);
-        const int row = w.span.keyRow + tile * TILE;
-#pragma unroll
-        for (int panel = 0; panel < DIM / PANEL; panel++) {
-          copyIn(shared + panel * TILE * PANEL_ROW, map, panel * PANEL, row, w.keyHead, w.span.keyBlock,
-                 ring.full());
-        }
-      }
-    } else {
-      if (leads) {
-        ring.waitEmpty();
-      }
-      __syncwarp();
-      namedSync(NAMED_PRODUCERS, WARP_GROUP);
-      gather<DIM, VALUES>(a, matrix, dim, w, tile, shared);
-      namedSync(NAMED_PRODUCERS, WARP_GROUP);
-      if (leads) {
-        ring.full().arrive();
-      }
+    if (VALUES == Values::AS_THEY_ARE && tile >= w.firstMatrix && tile < w.endMatrix) {
+      bringMatrix({w.span.keyRow + tile * TILE, w.keyHead, w.span.keyBlock}, leads);
+      return;
+    }
+    if (leads) {
+      ring.waitEmpty();
+    }
+    __syncwarp();
+    namedSync(NAMED_PRODUCERS, WARP_GROUP);
+    gather<DIM, VALUES>(a, matrix, dim, w, tile, stage());
+    namedSync(NAMED_PRODUCERS, WARP_GROUP);
+    if (leads) {
+      ring.full().arrive();
     }
     ring.next();
   }
 };
+
+// Where a group's queries and results lie.
+__device__ __forceinline__ Box queryBox(const Work& w, int group) {
+  return {w.span.queryRow + w.firstQuery + group * GROUP_ROWS, w.head, w.span.queryBlock};
+}
 
 // All tiles of a work, in the consumers' order, with its queries.
 template <Values VALUES>
@@ -327,23 +345,34 @@ __device__ __forceinline__ void bringAll(const AttentionArguments& a, const Plan
 #pragma unroll
   for (int group = 0; group < GROUPS; group++) {
     if (leads) {
-      const Barrier full{sharedAddress(&shared.queries[group][0])};
       Barrier{sharedAddress(&shared.queries[group][1])}.wait(queryParity);
-      full.expect(QUERY_BYTES);
-#pragma unroll
-      for (int panel = 0; panel < KEY_DIM / PANEL; panel++) {
-        copyIn(tilesAt(QUERIES_AT) + group * STAGED_BYTES + panel * GROUP_ROWS * PANEL_ROW, &plan.q,
-               panel * PANEL, w.span.queryRow + w.firstQuery + group * GROUP_ROWS, w.head,
-               w.span.queryBlock, full);
-      }
+      copyTileIn<KEY_DIM>(tilesAt(QUERIES_AT) + group * STAGED_BYTES, &plan.q, a.keyDim, GROUP_ROWS,
+                          queryBox(w, group), Barrier{sharedAddress(&shared.queries[group][0])});
     }
     if (group == 0) { // the first product needs no more than this
       keys.template bring<Values::AS_THEY_ARE>(a, w, w.endTile - 1, leads);
     }
   }
-  for (int tile = w.endTile - 1; tile > w.firstTile; tile--) {
-    keys.template bring<Values::AS_THEY_ARE>(a, w, tile - 1, leads);
-    values.template bring<VALUES>(a, w, tile, leads);
+  const int head = w.keyHead;
+  const int block = w.span.keyBlock;
+  const int firstMatrix = max(w.firstTile, w.firstMatrix);
+  const int endMatrix = VALUES == Values::AS_THEY_ARE ? w.endMatrix : 0;
+  int tile = w.endTile - 1;
+  while (tile > w.firstTile) {
+    if (tile > firstMatrix && tile < endMatrix) {
+      // The common case, without a glance at memory: copies have little time to spare.
+      int row = w.span.keyRow + tile * TILE;
+#pragma unroll 1
+      do {
+        keys.bringMatrix({row - TILE, head, block}, leads);
+        values.bringMatrix({row, head, block}, leads);
+        row -= TILE;
+      } while (--tile > firstMatrix);
+    } else {
+      keys.template bring<Values::AS_THEY_ARE>(a, w, tile - 1, leads);
+      values.template bring<VALUES>(a, w, tile, leads);
+      tile--;
+    }
   }
   values.template bring<VALUES>(a, w, w.firstTile, leads);
 }
@@ -424,16 +453,17 @@ __device__ __forceinline__ void produce(const AttentionArguments& a, const Plan&
 struct Rows {
   int row;
   int firstColumn;
-  int everyBegin; // what all rows of the warp see
+  int everyBegin; // what all rows of the group see; nothing where there are masks
   int everyEnd;
+  float slope; // ALiBi's, in the unit of scores
 
-  __device__ __forceinline__ Rows(const Work& w, int group) {
+  __device__ __forceinline__ Rows(const AttentionArguments& a, const Work& w, int group) {
     const int lane = threadIdx.x & 31;
-    const int warpRow = group * GROUP_ROWS + ((threadIdx.x >> 5) & 3) * 16;
-    row = warpRow + (lane >> 2);
+    row = group * GROUP_ROWS + ((threadIdx.x >> 5) & 3) * 16 + (lane >> 2);
     firstColumn = 2 * (lane & 3);
-    everyBegin = w.begin(w.query(warpRow + 15));
-    everyEnd = w.end(w.query(warpRow));
+    everyBegin = w.begin(w.query((group + 1) * GROUP_ROWS - 1));
+    everyEnd = a.maskCount > 0 ? everyBegin : w.end(w.query(group * GROUP_ROWS));
+    slope = slopeOf(a, w.span.sequence, w.head) * NATURAL_UNIT;
   }
 };
 
@@ -461,23 +491,57 @@ __device__ __forceinline__ void loadBias(const AttentionArguments& a, const Work
   }
 }
 
-// Dot products to natural scores.
-__device__ __forceinline__ void toGeneral(const AttentionArguments& a, const Work& w,
-                                          const Rows& rows, int tile, float (&s)[SCORES_HELD]) {
-  const int tileColumn = tile * TILE + rows.firstColumn;
-  if (a.softCap != 0.0f) {
-    const float inverseCap = a.scale / a.softCap;
+// tanh(x) / x - 1 for |x| <= CAPPED_FIRMLY as a polynomial in x^2, without its factor x^2; minimax,
+// off by 7e-7 of tanh.
+constexpr float CAPPED_FIRMLY = 0.75f;
+constexpr float TANH_1 = -0.333296676527198f;
+constexpr float TANH_2 = 0.13268237056430182f;
+constexpr float TANH_3 = -0.05027795424062f;
+constexpr float TANH_4 = 0.0131058366552973f;
+
+// Dot products to capped scores. tanh by exponential and reciprocal would triple the load of the one
+// unit that is busiest, so scores well below the cap, which is most, take a polynomial. Which of the
+// two an element takes is its own matter; a warp skips what none of its elements needs.
+__device__ __forceinline__ void capScores(float unit, float cap, float (&s)[SCORES_HELD]) {
+  const float inverse = 1.0f / cap;
+  const float square = inverse * inverse;
+  const float c1 = TANH_1 * square;
+  const float c2 = TANH_2 * square * square;
+  const float c3 = TANH_3 * square * square * square;
+  const float c4 = TANH_4 * square * square * square * square;
+  const auto firmly = [&](float x) {
+    const float xx = x * x;
+    const float polynomial = fmaf(fmaf(fmaf(c4, xx, c3), xx, c2), xx, c1);
+    return fmaf(x * xx, polynomial, x);
+  };
+  float largest = 0.0f;
+#pragma unroll
+  for (int i = 0; i < SCORES_HELD; i++) largest = fmaxf(largest, fabsf(s[i]));
+  const float limit = CAPPED_FIRMLY * fabsf(cap);
+  if (__any_sync(~0u, largest * fabsf(unit) > limit)) {
 #pragma unroll
     for (int i = 0; i < SCORES_HELD; i++) {
-      s[i] = cappedNearly(s[i], a.softCap, inverseCap);
+      const float x = s[i] * unit;
+      s[i] = fabsf(x) > limit ? cappedNearly(x, cap, inverse) : firmly(x);
     }
   } else {
 #pragma unroll
-    for (int i = 0; i < SCORES_HELD; i++) {
-      s[i] *= a.scale;
-    }
+    for (int i = 0; i < SCORES_HELD; i++) s[i] = firmly(s[i] * unit);
   }
-  if (a.bias.data != nullptr) {
+}
+
+// Dot products to general scores, natural with a bias and else in base 2.
+__device__ __forceinline__ void toGeneral(const AttentionArguments& a, const Work& w,
+                                          const Rows& rows, float unit, int tile,
+                                          float (&s)[SCORES_HELD]) {
+  const int tileColumn = tile * TILE + rows.firstColumn;
+  if (a.softCap != 0.0f) {
+    capScores(unit, a.softCap * NATURAL_UNIT, s);
+  } else {
+#pragma unroll
+    for (int i = 0; i < SCORES_HELD; i++) s[i] *= unit;
+  }
+  if (BIASED) {
 #pragma unroll
     for (int r = 0; r < 2; r++) {
       float bias[SCORES_HELD / 2]; // in local memory, on purpose: products fill the registers
@@ -490,7 +554,6 @@ __device__ __forceinline__ void toGeneral(const AttentionArguments& a, const Wor
     }
   }
   if (a.slope.data != nullptr) {
-    const float slope = slopeOf(a, w.span.sequence, w.head);
 #pragma unroll
     for (int r = 0; r < 2; r++) {
       const float distance =
@@ -498,7 +561,7 @@ __device__ __forceinline__ void toGeneral(const AttentionArguments& a, const Wor
 #pragma unroll
       for (int i = 0; i < SCORES_HELD / 2; i++) {
         const int at = i / 2 * 4 + 2 * r + i % 2;
-        s[at] = fmaf(-slope, fabsf(distance - (i / 2 * 8 + i % 2)), s[at]);
+        s[at] = fmaf(-rows.slope, fabsf(distance - (i / 2 * 8 + i % 2)), s[at]);
       }
     }
   }
@@ -591,15 +654,19 @@ __device__ __forceinline__ void weigh(float unit, State& state, float (&s)[SCORE
     float largest = fmaxf(even, odd);
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
-    const float m = fmaxf(state.m[r], maximumOf<SCORES>(largest, unit));
-    c[r] = correctionOf<SCORES>(state.m[r], m);
+    const float m =
+        fmaxf(state.m[r], SCORES == Scores::LINEAR ? maximumOf<SCORES>(largest, unit) : largest);
+    // Not correctionOf: a maximum of +inf has made the row NaN already, and its test costs 2..4%.
+    c[r] = BIASED ? exp2Fast((state.m[r] - shift(m)) * LOG2_E) : correction(state.m[r], m);
     state.m[r] = m;
   }
   const float shifts[2] = {shift(state.m[0]), shift(state.m[1])};
   float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
   for (int i = 0; i < SCORES_HELD; i++) {
-    s[i] = weight<SCORES>(s[i], shifts[i / 2 % 2], unit);
+    const float above = shifts[i / 2 % 2];
+    s[i] = SCORES == Scores::GENERAL && !BIASED ? exp2Fast(s[i] - above)
+                                                : weight<SCORES>(s[i], above, unit);
     sums[i % 4] += s[i];
   }
 #pragma unroll
@@ -679,12 +746,22 @@ struct Consumer {
   uint32 queryParity;
 
   __device__ __forceinline__ Consumer(const AttentionArguments& a, const Plan& plan, int group)
-      : a(a), plan(plan), group(group), unit(a.scale * LOG2_E),
-        queries(alongRows(tilesAt(QUERIES_AT) + group * STAGED_BYTES)),
-        firstKeys(alongRows(tilesAt(KEYS_AT))), firstValues(acrossRows(tilesAt(VALUES_AT), TILE)),
+      : a(a), plan(plan), group(group), unit(a.scale * NATURAL_UNIT),
+        queries(kept(alongRows(tilesAt(QUERIES_AT) + group * STAGED_BYTES))),
+        firstKeys(kept(alongRows(tilesAt(KEYS_AT)))),
+        firstValues(kept(acrossRows(tilesAt(VALUES_AT), TILE))),
         staging(tilesAt(RESULTS_AT) + group * (OWN_STAGING ? RESULT_BYTES : STAGED_BYTES)),
         keys(sharedAddress(sharedMemory().keys), 0),
         values(sharedAddress(sharedMemory().values), 0), queryParity(0) {}
+
+  // The same for the whole warp. The shuffle says so to the compiler, and keeps it from computing a
+  // constant anew for each product, which made products wait for each other.
+  static __device__ __forceinline__ uint32 kept(uint32 x) { return __shfl_sync(~0u, x, 0); }
+
+  __device__ __forceinline__ void keepRings() {
+    keys.steps = kept(keys.steps);
+    values.steps = kept(values.steps);
+  }
 
   __device__ __forceinline__ bool leadsWarp() const { return (threadIdx.x & 31) == 0; }
   __device__ __forceinline__ bool leadsGroup() const { return threadIdx.x % WARP_GROUP == 0; }
@@ -741,14 +818,14 @@ struct Consumer {
     }
   }
 
-  // From dot products to weights, rounded for the next product.
-  template <bool COUNT>
+  // From dot products to weights. HIDES where a row may not see all of the tile.
+  template <bool COUNT, bool HIDES>
   __device__ __forceinline__ void toWeights(const Work& w, const Rows& rows, int tile, State& state,
                                             float (&s)[SCORES_HELD], float (&c)[2]) const {
     if (SCORES == Scores::GENERAL) {
-      toGeneral(a, w, rows, tile, s);
+      toGeneral(a, w, rows, unit, tile, s);
     }
-    if (a.maskCount > 0 || tile * TILE < rows.everyBegin || (tile + 1) * TILE > rows.everyEnd) {
+    if (HIDES) {
       hide(a, w, rows, tile, s);
     }
     if (COUNT) {
@@ -759,15 +836,69 @@ struct Consumer {
     }
   }
 
+  // One tile of keys, and the values of the tile before, whose weights are p.
+  template <bool COUNT, bool HIDES>
+  __device__ __forceinline__ void step(const Work& w, const Rows& rows, int tile, State& state,
+                                       float (&s)[SCORES_HELD], uint32 (&p)[SCORES_HELD / 2],
+                                       float (&o)[OUTPUTS_HELD]) {
+    float c[2];
+    keys.waitFull();
+    takeTurn();
+    beginScores(s);
+    values.waitFull();
+    beginOutput(o, p);
+    passTurn();
+    productsWait<1>();
+    settle(s);
+    release(keys);
+    toWeights<COUNT, HIDES>(w, rows, tile, state, s, c);
+    productsWait<0>();
+    settle(o);
+    release(values);
+#pragma unroll
+    for (int i = 0; i < SCORES_HELD / 2; i++) p[i] = packed(s[2 * i], s[2 * i + 1]);
+#pragma unroll
+    for (int i = 0; i < OUTPUTS_HELD; i++) o[i] *= c[i / 2 % 2];
+  }
+
+  // Passes by a tile that no row of the group sees.
+  __device__ __forceinline__ void skipTile() {
+    keys.waitFull();
+    takeTurn();
+    passTurn();
+    release(keys);
+    values.waitFull();
+    release(values);
+  }
+
   // The whole fold over the tiles of a work.
   template <bool COUNT>
   __device__ __forceinline__ void fold(const Work& w, const Rows& rows, State& state,
                                        float (&o)[OUTPUTS_HELD]) {
+    // Rows of the group together see one interval, as those of the work do.
+    const int begin = w.begin(w.query(group * GROUP_ROWS));
+    const int end = w.end(w.query(group * GROUP_ROWS + GROUP_ROWS - 1));
+    const bool isEmpty = begin >= end || group * GROUP_ROWS >= w.rows;
+    const int firstTile = isEmpty ? w.endTile : begin / TILE;
+    const int endTile = isEmpty ? w.endTile : (end + TILE - 1) / TILE;
+    queriesFull().wait(queryParity);
+    queryParity ^= 1;
+    for (int tile = w.endTile; tile > endTile; tile--) skipTile();
+    if (firstTile < endTile) {
+      foldSeen<COUNT>(w, rows, firstTile, endTile, state, o);
+    } else if (OWN_STAGING && leadsWarp()) {
+      queriesEmpty().arrive();
+    }
+    for (int tile = firstTile; tile > w.firstTile; tile--) skipTile();
+  }
+
+  template <bool COUNT>
+  __device__ __forceinline__ void foldSeen(const Work& w, const Rows& rows, int firstTile,
+                                           int endTile, State& state, float (&o)[OUTPUTS_HELD]) {
     float s[SCORES_HELD];
     uint32 p[SCORES_HELD / 2];
     float c[2];
-    queriesFull().wait(queryParity);
-    queryParity ^= 1;
+    keepRings();
     keys.waitFull();
     takeTurn();
     beginScores(s);
@@ -775,32 +906,30 @@ struct Consumer {
     productsWait<0>();
     settle(s);
     release(keys);
-    toWeights<COUNT>(w, rows, w.endTile - 1, state, s, c); // O is 0 and needs no correction
+    toWeights<COUNT, true>(w, rows, endTile - 1, state, s, c); // O is 0 and needs no correction
 #pragma unroll
     for (int i = 0; i < SCORES_HELD / 2; i++) p[i] = packed(s[2 * i], s[2 * i + 1]);
+    // The inner loop, where every row sees everything, is kept apart and short for the caches of
+    // instructions.
+    const int plainTile = max(firstTile, (rows.everyBegin + TILE - 1) / TILE);
+    int tile = endTile - 2;
+    while (tile >= firstTile) {
+      keepRings();
+      if (tile >= plainTile && (tile + 1) * TILE <= rows.everyEnd) {
 #pragma unroll 1
-    for (int tile = w.endTile - 2; tile >= w.firstTile; tile--) {
-      keys.waitFull();
-      takeTurn();
-      beginScores(s);
-      values.waitFull();
-      beginOutput(o, p);
-      passTurn();
-      productsWait<1>();
-      settle(s);
-      release(keys);
-      toWeights<COUNT>(w, rows, tile, state, s, c);
-      productsWait<0>();
-      settle(o);
-      release(values);
-#pragma unroll
-      for (int i = 0; i < SCORES_HELD / 2; i++) p[i] = packed(s[2 * i], s[2 * i + 1]);
-#pragma unroll
-      for (int i = 0; i < OUTPUTS_HELD; i++) o[i] *= c[i / 2 % 2];
+        do {
+          step<COUNT, false>(w, rows, tile, state, s, p, o);
+          tile--;
+        } while (tile >= plainTile);
+      } else {
+        step<COUNT, true>(w, rows, tile, state, s, p, o);
+        tile--;
+      }
     }
     if (OWN_STAGING && leadsWarp()) {
       queriesEmpty().arrive();
     }
+    keepRings();
     values.waitFull();
     beginOutput(o, p);
     productsWait<0>();
@@ -825,12 +954,7 @@ struct Consumer {
     fenceShared();
     namedSync(NAMED_STAGING + group, WARP_GROUP);
     if (leadsGroup()) {
-#pragma unroll
-      for (int panel = 0; panel < VALUE_DIM / PANEL; panel++) {
-        copyOut(&plan.out, panel * PANEL, w.span.queryRow + w.firstQuery + group * GROUP_ROWS,
-                w.head, w.span.queryBlock,
-                staging + panel * GROUP_ROWS * PANEL_ROW);
-      }
+      copyTileOut<VALUE_DIM>(&plan.out, a.valueDim, GROUP_ROWS, queryBox(w, group), staging);
       copyOutCommit();
     }
   }
@@ -845,7 +969,7 @@ struct Consumer {
       float l = state.l[r];
       l += __shfl_xor_sync(~0u, l, 1);
       l += __shfl_xor_sync(~0u, l, 2);
-      const Finish end = finish(naturalOf<SCORES>(state.m[r]), l, hasSink, sink);
+      const Finish end = finish(naturalOf<UNITS>(state.m[r]), l, hasSink, sink);
       factors[r] = end.factor;
       const int row = rows.row + 8 * r;
       if (a.lse.data != nullptr && rows.firstColumn == 0 && row < w.rows) {
@@ -872,7 +996,7 @@ struct Consumer {
   }
 
   __device__ __forceinline__ void consume(const Work& w) {
-    const Rows rows(w, group);
+    const Rows rows(a, w, group);
     float o[OUTPUTS_HELD];
     State state = {{EMPTY, EMPTY}, {0.0f, 0.0f}};
 #pragma unroll

@@ -15,8 +15,10 @@ constexpr int GROUP_ROWS = 64;  // rows of its result
 constexpr int PANEL = 64;       // columns of a panel
 constexpr int PANEL_ROW = 128;  // bytes
 
-// Made by cuTensorMapEncodeTiled over (columns, rows, heads, blocks); reads outside give 0, writes
-// outside are dropped.
+// Made by cuTensorMapEncodeTiled; reads outside give 0, writes outside are dropped. In the driver's
+// order, fastest first, its dimensions are (64, rows, panels, heads, blocks) where columns fill whole
+// panels, so that one box holds a tile, and else (columns, rows, 1, heads, blocks) with a box for
+// each panel.
 struct alignas(64) TensorMap {
   unsigned char opaque[128];
 };
@@ -110,21 +112,54 @@ template <int REGISTERS> __device__ __forceinline__ void takeRegisters() {
 
 // ---- copies ----
 
+// Where a box begins.
+struct Box {
+  int row;
+  int head;
+  int block;
+};
+
 // One box of a tensor into shared memory; `full` gets the bytes.
-__device__ __forceinline__ void copyIn(uint32 shared, const TensorMap* map, int column, int row,
-                                       int head, int block, Barrier full) {
-  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-               "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared),
-               "l"(map), "r"(column), "r"(row), "r"(head), "r"(block), "r"(full.address)
+__device__ __forceinline__ void copyIn(uint32 shared, const TensorMap* map, int column, Box box,
+                                       Barrier full) {
+  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(shared),
+               "l"(map), "r"(column), "r"(box.row), "r"(0), "r"(box.head), "r"(box.block),
+               "r"(full.address)
                : "memory");
 }
 // One box out of shared memory; completes with this thread's group, see copyOutCommit.
-__device__ __forceinline__ void copyOut(const TensorMap* map, int column, int row, int head,
-                                        int block, uint32 shared) {
-  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group "
-               "[%0, {%1, %2, %3, %4}], [%5];" ::"l"(map),
-               "r"(column), "r"(row), "r"(head), "r"(block), "r"(shared)
+__device__ __forceinline__ void copyOut(const TensorMap* map, int column, Box box, uint32 shared) {
+  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group "
+               "[%0, {%1, %2, %3, %4, %5}], [%6];" ::"l"(map),
+               "r"(column), "r"(box.row), "r"(0), "r"(box.head), "r"(box.block), "r"(shared)
                : "memory");
+}
+// All of a tile of DIM columns, of which the tensor has `dim`.
+template <int DIM>
+__device__ __forceinline__ void copyTileIn(uint32 shared, const TensorMap* map, int dim, int rows,
+                                           Box box, Barrier full) {
+  full.expect(rows * (DIM / PANEL) * PANEL_ROW);
+  if (dim % PANEL == 0) {
+    copyIn(shared, map, 0, box, full);
+  } else {
+#pragma unroll
+    for (int panel = 0; panel < DIM / PANEL; panel++) {
+      copyIn(shared + panel * rows * PANEL_ROW, map, panel * PANEL, box, full);
+    }
+  }
+}
+template <int DIM>
+__device__ __forceinline__ void copyTileOut(const TensorMap* map, int dim, int rows, Box box,
+                                            uint32 shared) {
+  if (dim % PANEL == 0) {
+    copyOut(map, 0, box, shared);
+  } else {
+#pragma unroll
+    for (int panel = 0; panel < DIM / PANEL; panel++) {
+      copyOut(map, panel * PANEL, box, shared + panel * rows * PANEL_ROW);
+    }
+  }
 }
 __device__ __forceinline__ void copyOutCommit() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");

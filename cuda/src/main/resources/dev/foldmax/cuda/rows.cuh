@@ -8,6 +8,7 @@
 // changes no bit of a state.
 #pragma once
 #include "elements.cuh"
+#include "rows_arguments.cuh"
 #include "state.cuh"
 
 #ifndef FOLDMAX_TYPE
@@ -23,21 +24,6 @@ constexpr unsigned ALL_LANES = 0xffffffffu;
 // Rows are cut into chunks at multiples of this many elements; a chunk is one block's work. RowKernels
 // knows it too.
 constexpr int CHUNK = 32768;
-
-struct RowArguments {
-  const unsigned char* x; // (rows, length) of FOLDMAX_TYPE
-  unsigned char* out;     // (rows, length) of outType; (rows) where a kernel reduces
-  float2* partials;       // (rows, chunks): states of chunks, or null where a row is one chunk
-  float2* states;         // (rows): states of rows
-  int64 rows;
-  int64 length;
-  int64 xStride;   // elements from row to row
-  int64 outStride;
-  Type outType;
-  int chunks; // of a row, at least 1
-};
-
-static_assert(sizeof(RowArguments) == 72, "as RowKernels.java writes it");
 
 // The state of some elements: their maximum, and the sum of e^(x - m). Empty: (-inf, 0).
 struct State {
@@ -260,16 +246,21 @@ __device__ __forceinline__ State merged(State a, State b) {
                        __fmul_rn(b.l, naturalCorrection(b.m, m)))};
 }
 
-// The state of the elements of LANES neighbouring lanes, the same bits in all of them.
+// The state of the elements of LANES neighbouring lanes, the same bits in all of them: the maximum
+// first, so that each lane corrects once.
 template <int LANES>
 __device__ __forceinline__ State mergedOverLanes(State s) {
+  float m = s.m;
 #pragma unroll
   for (int distance = LANES / 2; distance > 0; distance /= 2) {
-    const float m = __shfl_xor_sync(ALL_LANES, s.m, distance);
-    const float l = __shfl_xor_sync(ALL_LANES, s.l, distance);
-    s = merged(s, {m, l});
+    m = nextMaximum<Rescale::ALWAYS>(m, __shfl_xor_sync(ALL_LANES, m, distance), 0.0f);
   }
-  return s;
+  float l = s.l * naturalCorrection(s.m, m);
+#pragma unroll
+  for (int distance = LANES / 2; distance > 0; distance /= 2) {
+    l += __shfl_xor_sync(ALL_LANES, l, distance);
+  }
+  return {m, l};
 }
 
 // The state of the elements of a block of THREADS threads, in all of them. `shared` holds one state
@@ -366,6 +357,10 @@ __device__ __forceinline__ void writePack(const Target& target, int p, const flo
   }
 }
 
+// Up to this magnitude of the maximum, log2(e) * maximum keeps so many bits behind the point that it may
+// be rounded before it is subtracted, which saves an instruction for each 16-bit element.
+constexpr float SMALL = 256.0f;
+
 // What turns elements into results once the state of their row is known.
 struct Finish {
   float subtracted;
@@ -381,21 +376,23 @@ __device__ __forceinline__ Finish finishOf(State s) {
 
 // The result of an element. For 16-bit results of 16-bit elements the division by l goes into the
 // exponent, whose rounding is far below theirs.
-template <bool IS_LOG, Type OUT>
+template <bool IS_LOG, Type OUT, bool IS_SMALL>
 __device__ __forceinline__ float finished(float x, const Finish& f) {
   if (IS_LOG) {
     return x - f.subtracted - f.logarithm;
   }
   if (INPUT != Type::F32 && sizeOf(OUT) == 2) {
-    return exp2Fast(fmaf(x - f.subtracted, LOG2_E, -f.binaryLogarithm));
+    return exp2Fast(
+        IS_SMALL ? fmaf(x, LOG2_E, -fmaf(f.subtracted, LOG2_E, f.binaryLogarithm))
+                 : fmaf(x - f.subtracted, LOG2_E, -f.binaryLogarithm));
   }
   return weightOf(x - f.subtracted) * f.factor;
 }
 
 // Finishes packs and writes them. Where they hold weights, `factor` makes results of these.
-template <int PACKS, int STEP, bool IS_LOG, bool ARE_WEIGHTS, Type OUT>
-__device__ __forceinline__ void writeAs(const Target& target, int first, uint4 (&packs)[PACKS],
-                                        const Finish& finish, float factor) {
+template <int PACKS, int STEP, bool IS_LOG, bool ARE_WEIGHTS, Type OUT, bool IS_SMALL>
+__device__ __forceinline__ void writeAll(const Target& target, int first, uint4 (&packs)[PACKS],
+                                         const Finish& finish, float factor) {
 #pragma unroll
   for (int k = 0; k < PACKS; k++) {
     const int p = first + k * STEP;
@@ -404,10 +401,21 @@ __device__ __forceinline__ void writeAs(const Target& target, int first, uint4 (
       widen<INPUT>(packs[k], y);
 #pragma unroll
       for (int i = 0; i < WIDTH; i++) {
-        y[i] = ARE_WEIGHTS ? y[i] * factor : finished<IS_LOG, OUT>(y[i], finish);
+        y[i] = ARE_WEIGHTS ? y[i] * factor : finished<IS_LOG, OUT, IS_SMALL>(y[i], finish);
       }
       writePack<OUT>(target, p, y);
     }
+  }
+}
+
+template <int PACKS, int STEP, bool IS_LOG, bool ARE_WEIGHTS, Type OUT>
+__device__ __forceinline__ void writeAs(const Target& target, int first, uint4 (&packs)[PACKS],
+                                        const Finish& finish, float factor) {
+  constexpr bool MAY_BE_SMALL = INPUT != Type::F32 && sizeOf(OUT) == 2 && !IS_LOG;
+  if (MAY_BE_SMALL && fabsf(finish.subtracted) <= SMALL) {
+    writeAll<PACKS, STEP, IS_LOG, ARE_WEIGHTS, OUT, true>(target, first, packs, finish, factor);
+  } else {
+    writeAll<PACKS, STEP, IS_LOG, ARE_WEIGHTS, OUT, false>(target, first, packs, finish, factor);
   }
 }
 
@@ -427,11 +435,24 @@ __device__ __forceinline__ void write(const Target& target, Type type, int first
   }
 }
 
-// Turns packs of float32 into their weights under `subtracted` and sums these; 16-bit packs are left
-// as they are, because float32 weights would take twice the registers.
+// The sum of the weights under `subtracted`. Packs of float32 become these weights; 16-bit packs are
+// left as they are, because float32 weights would take twice the registers. For whole warps.
 template <int PACKS, bool IS_LOG>
 __device__ __forceinline__ float weigh(uint4 (&packs)[PACKS], float subtracted) {
   float sum[2] = {0.0f, 0.0f};
+  if (INPUT != Type::F32 && __all_sync(ALL_LANES, fabsf(subtracted) <= SMALL)) {
+    const float binary = subtracted * LOG2_E;
+#pragma unroll
+    for (int k = 0; k < PACKS; k++) {
+      float x[WIDTH];
+      widen<INPUT>(packs[k], x);
+#pragma unroll
+      for (int i = 0; i < WIDTH; i++) {
+        sum[i & 1] += exp2Fast(fmaf(x[i], LOG2_E, -binary));
+      }
+    }
+    return (sum[0] + sum[1]) * exp2Fast(-fmaf(subtracted, LOG2_E, -binary)); // what was rounded
+  }
 #pragma unroll
   for (int k = 0; k < PACKS; k++) {
     float x[WIDTH];

@@ -41,19 +41,32 @@ __device__ __forceinline__ void arrive(Barrier* barrier) {
                : "memory");
 }
 
-// Waits for the end of the phase of a parity.
+// Waits for the end of the phase of a parity. IN_CLUSTER: for what other blocks have written.
+template <bool IN_CLUSTER = false>
 __device__ __forceinline__ void await(Barrier* barrier, unsigned parity) {
   unsigned isDone = 0;
   while (isDone == 0) {
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, done;\n"
-        "}"
-        : "=r"(isDone)
-        : "r"(sharedAddress(barrier)), "r"(parity)
-        : "memory");
+    if (IN_CLUSTER) {
+      asm volatile(
+          "{\n"
+          ".reg .pred done;\n"
+          "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], %2;\n"
+          "selp.u32 %0, 1, 0, done;\n"
+          "}"
+          : "=r"(isDone)
+          : "r"(sharedAddress(barrier)), "r"(parity)
+          : "memory");
+    } else {
+      asm volatile(
+          "{\n"
+          ".reg .pred done;\n"
+          "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+          "selp.u32 %0, 1, 0, done;\n"
+          "}"
+          : "=r"(isDone)
+          : "r"(sharedAddress(barrier)), "r"(parity)
+          : "memory");
+    }
   }
 }
 
@@ -188,11 +201,16 @@ struct ClusterSoftmax {
     if (t < CLUSTER) {
       sendState(&shared.blocks[slot][rank], &shared.met[slot], t, s);
     }
-    await(&shared.met[slot], parity);
-    State all = shared.blocks[slot][0];
+    await<true>(&shared.met[slot], parity);
+    State all = {EMPTY, 0.0f};
 #pragma unroll
-    for (int i = 1; i < CLUSTER; i++) {
-      all = merged(all, shared.blocks[slot][i]);
+    for (int i = 0; i < CLUSTER; i++) {
+      all.m = nextMaximum<Rescale::ALWAYS>(all.m, shared.blocks[slot][i].m, 0.0f);
+    }
+#pragma unroll
+    for (int i = 0; i < CLUSTER; i++) {
+      const State block = shared.blocks[slot][i];
+      all.l = fmaf(block.l, naturalCorrection(block.m, all.m), all.l);
     }
     return all;
   }
@@ -259,12 +277,9 @@ __device__ __forceinline__ void softmaxInClusters(const RowArguments& a) {
 
 // Rows to 256 KB, 512 KB and 1 MB.
 SOFTMAX(4, 4, 512, 1)
-SOFTMAX(4, 4, 512, 2)
-SOFTMAX(4, 4, 256, 2)
+SOFTMAX(8, 2, 512, 1)
+SOFTMAX(8, 2, 256, 1)
 SOFTMAX(4, 8, 512, 1)
-SOFTMAX(4, 8, 512, 2)
 SOFTMAX(4, 8, 256, 2)
 SOFTMAX(8, 4, 512, 1)
 SOFTMAX(8, 8, 512, 1)
-SOFTMAX(2, 8, 256, 3)
-SOFTMAX(2, 8, 256, 4)

@@ -11,61 +11,13 @@
 //   sampleNucleus   topP of a whole row
 //
 // Grid: at most a block a row, as many as have space. Block: SELECTORS threads.
+#include "sampling.cuh"
 #include "selection.cuh"
-
-struct SampleArguments {
-  const unsigned char* x; // (rows, length)
-  int64 rows;
-  int64 length;           // less than 2^32
-  int64 xStride;          // elements from row to row
-  unsigned char* indices; // (rows), I64 or I32
-  int64 indicesStride;
-  Place* space; // (blocks, spaceStride), for topK above LISTED
-  int64 spaceStride;
-  double temperature;
-  double topP;
-  double least; // ln(minP): scores below it are dropped
-  int64 topK;   // 0 for all
-  int64 seed;
-  int64 firstRow; // number of row 0 for the generator
-  int areLong;    // indices
-  int pad;
-};
-
-static_assert(sizeof(SampleArguments) == 120, "as SelectionKernels.java writes it");
 
 namespace {
 
 constexpr int WARPS = SELECTORS / WARP;
 constexpr int64 NONE = -1;
-
-// Sampling.stream, bits and uniform.
-
-__device__ __forceinline__ unsigned long long mix64(unsigned long long z) {
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-  return z ^ z >> 31;
-}
-
-__device__ __forceinline__ unsigned long long streamOf(unsigned long long seed,
-                                                       unsigned long long row) {
-  constexpr unsigned long long STEP = 0x9e3779b97f4a7c15ull;
-  return mix64(mix64(seed + STEP) + row * STEP);
-}
-
-__device__ __forceinline__ unsigned mix32(unsigned x) {
-  x = (x ^ x >> 16) * 0x21f0aaadu;
-  x = (x ^ x >> 15) * 0xd35a2d97u;
-  return x ^ x >> 15;
-}
-
-__device__ __forceinline__ unsigned bitsOf(unsigned long long stream, unsigned index) {
-  return mix32(mix32(index ^ (unsigned)stream) + (unsigned)(stream >> 32));
-}
-
-__device__ __forceinline__ double uniformOf(unsigned long long stream, unsigned index) {
-  return (bitsOf(stream, index) + 0.5) * 0x1p-32;
-}
 
 // What scores of a row are made with: score = (x - largest) / temperature.
 struct Scale {
@@ -101,18 +53,26 @@ struct Race {
   double least; // scores below it are dropped
   unsigned long long stream;
   Place last;             // places after it are dropped
-  volatile float* latest; // bounds above it cannot win; shared by the block, written at any time
-  float seenLatest;
+  unsigned* latest; // bits of the bound above which none can win; shared by the block
+  float knownLatest;
   double best;
   int64 winner;
 
-  __device__ __forceinline__ void refresh() { seenLatest = *latest; }
+  // For whole warps. How soon a thread learns of another's arrival is a matter of chance, and of no
+  // consequence for the winner.
+  __device__ __forceinline__ void refresh() {
+    unsigned bits = 0;
+    if (threadIdx.x % WARP == 0) {
+      bits = atomicMin(latest, __float_as_uint(LATEST));
+    }
+    knownLatest = __uint_as_float(__shfl_sync(ALL_LANES, bits, 0));
+  }
 
   __device__ __forceinline__ bool wants(float x, int64 index) const {
     const float u = (bitsOf(stream, (unsigned)index) + 0.25f) * (0x1p-32f * (1.0f - 0x1p-20f));
     const float clock = u * fmaf(0.5f, u, 1.0f); // -ln(1 - u) is later
     const float bound = clock * exp2Fast(fminf(-scale.binaryScoreOf(x), 115.0f));
-    return bound <= seenLatest && x != EMPTY;
+    return bound <= knownLatest && x != EMPTY;
   }
 
   __device__ __forceinline__ void take(float x, int64 index) {
@@ -125,10 +85,7 @@ struct Race {
     if (key > best || (key == best && index < winner)) {
       best = key;
       winner = index;
-      const float arrival = (float)exp(-key) * (1.0f + BOUND_ERROR);
-      if (arrival < *latest) {
-        *latest = arrival;
-      }
+      atomicMin(latest, __float_as_uint((float)exp(-key) * (1.0f + BOUND_ERROR)));
     }
   }
 
@@ -419,7 +376,7 @@ __device__ __forceinline__ Place lastOfNucleus(const LongRow& row, const Scale& 
 
 template <bool HAS_NUCLEUS>
 __device__ __forceinline__ void sampleRow(const SampleArguments& a, int64 r, Desk& desk,
-                                          volatile float* latest) {
+                                          unsigned* latest) {
   const LongRow row = {a.x + r * a.xStride * SIZE, a.length};
   const Largest own = largestOf(row);
   const float largest = largestOverBlock(own.x);
@@ -430,7 +387,7 @@ __device__ __forceinline__ void sampleRow(const SampleArguments& a, int64 r, Des
     } else {
       const Scale scale = scaleOf(largest, a.temperature);
       if (threadIdx.x == 0) {
-        *latest = LATEST;
+        *latest = __float_as_uint(LATEST);
       }
       Race race = {scale,  a.least, streamOf(a.seed, a.firstRow + r), NOWHERE, latest,
                    LATEST, EMPTY,   NONE};
@@ -454,18 +411,14 @@ __device__ __forceinline__ void sampleRow(const SampleArguments& a, int64 r, Des
     }
   }
   if (threadIdx.x == 0) {
-    if (a.areLong) {
-      reinterpret_cast<int64*>(a.indices)[r * a.indicesStride] = winner;
-    } else {
-      reinterpret_cast<int*>(a.indices)[r * a.indicesStride] = (int)winner;
-    }
+    writeIndex(a.indices, a.areLong, r * a.indicesStride, winner);
   }
 }
 
 template <bool HAS_NUCLEUS>
 __device__ __forceinline__ void sampleRows(const SampleArguments& a) {
   __shared__ Desk desk;
-  __shared__ volatile float latest;
+  __shared__ unsigned latest;
   for (int64 r = blockIdx.x; r < a.rows; r += gridDim.x) {
     sampleRow<HAS_NUCLEUS>(a, r, desk, &latest);
     __syncthreads();

@@ -55,8 +55,7 @@ class AttentionArgumentsTest {
                 "printf(\"%1$s.%2$s %%zu\\n\", offsetof(%1$s, %2$s));\n".formatted(name, field));
             expected.append(
                 "%s.%s %d\n"
-                    .formatted(
-                        name, field, layout.byteOffset(PathElement.groupElement(field))));
+                    .formatted(name, field, layout.byteOffset(PathElement.groupElement(field))));
           }
         });
     program.append("}\n");
@@ -98,9 +97,10 @@ class AttentionArgumentsTest {
   }
 
   private static long field(MemorySegment memory, String field, String inner) {
-    StructLayout layout = inner.equals("block") || inner.equals("row")
-        ? AttentionArguments.MATRIX
-        : AttentionArguments.BROADCAST;
+    StructLayout layout =
+        inner.equals("block") || inner.equals("row")
+            ? AttentionArguments.MATRIX
+            : AttentionArguments.BROADCAST;
     return memory.get(
         JAVA_LONG,
         AttentionArguments.offset(field) + layout.byteOffset(PathElement.groupElement(inner)));
@@ -157,8 +157,7 @@ class AttentionArgumentsTest {
     AttentionCall call =
         AttentionCall.withoutOutput(
             q,
-            KeyValues.ring(
-                k, v, Tensor.of(new int[] {100, 7}, 2), Tensor.of(new int[] {10, 4}, 2)),
+            KeyValues.ring(k, v, Tensor.of(new int[] {100, 7}, 2), Tensor.of(new int[] {10, 4}, 2)),
             Attention.causal().softCap(30).lazyRescale(5).alibi(Tensor.of(new float[6], 6)));
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment memory = arena.allocate(AttentionArguments.LAYOUT);

@@ -167,11 +167,9 @@ class CodeCacheTest {
                 Map.of("user.home", "/h")::get,
                 Map.of("XDG_CACHE_HOME", "/c", "LOCALAPPDATA", "/l")::get))
         .isEqualTo(Path.of("/c/foldmax"));
-    assertThat(
-            CodeCache.folder(Map.of("user.home", "/h")::get, Map.of("LOCALAPPDATA", "/l")::get))
+    assertThat(CodeCache.folder(Map.of("user.home", "/h")::get, Map.of("LOCALAPPDATA", "/l")::get))
         .isEqualTo(Path.of("/l/foldmax"));
-    assertThat(
-            CodeCache.folder(Map.of("user.home", "/h")::get, Map.of("XDG_CACHE_HOME", "")::get))
+    assertThat(CodeCache.folder(Map.of("user.home", "/h")::get, Map.of("XDG_CACHE_HOME", "")::get))
         .isEqualTo(Path.of("/h/.cache/foldmax"));
   }
 

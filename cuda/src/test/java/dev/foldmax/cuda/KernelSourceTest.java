@@ -17,7 +17,10 @@ class KernelSourceTest {
   private static List<String> sources() throws IOException, URISyntaxException {
     URI one = KernelSource.class.getResource("copy.cu").toURI();
     try (Stream<Path> files = Files.list(Path.of(one).getParent())) {
-      return files.map(file -> file.getFileName().toString()).filter(name -> name.endsWith(".cu")).toList();
+      return files
+          .map(file -> file.getFileName().toString())
+          .filter(name -> name.endsWith(".cu"))
+          .toList();
     }
   }
 
@@ -35,7 +38,9 @@ class KernelSourceTest {
     for (String name : sources()) {
       KernelSource source = KernelSource.load(name);
       assertThat(source.text()).as(name).doesNotContain("#include <");
-      source.headers().forEach((header, text) -> assertThat(text).as(header).doesNotContain("#include <"));
+      source
+          .headers()
+          .forEach((header, text) -> assertThat(text).as(header).doesNotContain("#include <"));
     }
   }
 

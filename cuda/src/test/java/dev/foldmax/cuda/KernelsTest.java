@@ -72,7 +72,6 @@ class KernelsTest {
     Nvrtc nvrtc = nvrtc();
     KernelSource source = KernelSource.load("copy.cu");
     byte[] ptx = nvrtc.compile(source, nvrtc.target(999), List.of("--std=c++17"));
-    assertThat(new String(ptx, StandardCharsets.US_ASCII))
-        .contains(".entry copyRows");
+    assertThat(new String(ptx, StandardCharsets.US_ASCII)).contains(".entry copyRows");
   }
 }

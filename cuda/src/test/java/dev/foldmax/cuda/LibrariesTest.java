@@ -27,19 +27,25 @@ class LibrariesTest {
     Path library = Files.createFile(folder.resolve("libnvrtc.so.12"));
     assertThat(
             NvrtcLibrary.candidates(
-                DRIVER_13_0, Map.of("foldmax.nvrtc", "/some/lib.so")::get, Map.<String, String>of()::get))
+                DRIVER_13_0,
+                Map.of("foldmax.nvrtc", "/some/lib.so")::get,
+                Map.<String, String>of()::get))
         .containsExactly("/some/lib.so");
     assertThat(
             NvrtcLibrary.candidates(
-                DRIVER_13_0, Map.<String, String>of()::get, Map.of("FOLDMAX_NVRTC", folder.toString())::get))
+                DRIVER_13_0,
+                Map.<String, String>of()::get,
+                Map.of("FOLDMAX_NVRTC", folder.toString())::get))
         .containsExactly(library.toString());
   }
 
   @Test
   void toolkitsAndPackagesOfPythonAreSearched(@TempDir Path folder) throws IOException {
     Path toolkit = folder.resolve("toolkit/targets/x86_64-linux/lib/libnvrtc.so.12");
-    Path old = folder.resolve("venv/lib/python3.9/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
-    Path recent = folder.resolve("venv/lib/python3.12/site-packages/nvidia/cu13/lib/libnvrtc.so.13");
+    Path old =
+        folder.resolve("venv/lib/python3.9/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
+    Path recent =
+        folder.resolve("venv/lib/python3.12/site-packages/nvidia/cu13/lib/libnvrtc.so.13");
     for (Path file : new Path[] {toolkit, old, recent}) {
       Files.createDirectories(file.getParent());
       Files.createFile(file);
@@ -66,7 +72,8 @@ class LibrariesTest {
     assertThat(Devices.tooWeak(device(75)).orElseThrow()).contains("Some GPU", "7.5", "8.0");
     assertThat(Devices.tooWeak(device(80))).isEmpty();
     assertThat(NvrtcLibrary.problem(DRIVER_13_0, null))
-        .contains("no NVRTC", "cuda-nvrtc-13-0", "pip install nvidia-cuda-nvrtc)", "-Dfoldmax.nvrtc");
+        .contains(
+            "no NVRTC", "cuda-nvrtc-13-0", "pip install nvidia-cuda-nvrtc)", "-Dfoldmax.nvrtc");
     assertThat(NvrtcLibrary.problem(DRIVER_12_4, null))
         .contains("cuda-nvrtc-12-0", "pip install nvidia-cuda-nvrtc-cu12)");
     assertThat(NvrtcLibrary.problem(DRIVER_12_4, "NVRTC 13.0 (libnvrtc.so)"))

@@ -44,8 +44,7 @@ class SequenceBoundsTest {
       }
       long first = random.nextInt(3) == 0 ? random.nextInt(1000) : 0;
       Sequence sequence =
-          new Sequence(
-              random.nextInt(3), random.nextInt(1, 30), first, first + random.nextInt(30));
+          new Sequence(random.nextInt(3), random.nextInt(1, 30), first, first + random.nextInt(30));
       SequenceBounds bounds = SequenceBounds.of(mask, sequence);
       for (long i = 0; i < sequence.queries(); i++) {
         // As visibleTo of scores.cuh.
