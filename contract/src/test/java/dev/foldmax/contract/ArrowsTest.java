@@ -43,6 +43,15 @@ class ArrowsTest {
           .resideInAnyPackage("dev.foldmax.cuda..", "dev.foldmax.spark..", "dev.foldmax.cli..");
 
   @ArchTest
+  static final ArchRule cudaKnowsCoreAlone =
+      noClasses()
+          .that()
+          .resideInAPackage("dev.foldmax.cuda..")
+          .should()
+          .dependOnClassesThat()
+          .resideInAnyPackage("dev.foldmax.io..", "dev.foldmax.spark..", "dev.foldmax.cli..");
+
+  @ArchTest
   static final ArchRule nothingPointsBackToTheCommandLine =
       noClasses()
           .that()

@@ -169,6 +169,19 @@ public final class CudaBackend implements Backend {
     workplace.close();
   }
 
+  /**
+   * Records calls for repetition by {@link CudaGraph#launch}. They are checked, their kernels are
+   * compiled, and nothing is done yet. Other threads' calls wait meanwhile.
+   *
+   * @param calls makes calls of this backend, on this thread and on tensors of the device alone
+   * @throws IllegalStateException if a call has a tensor of the host, or if calls are being
+   *     recorded already
+   */
+  public CudaGraph capture(Runnable calls) {
+    checkOpen();
+    return workplace.capture(calls);
+  }
+
   /** How many bytes of device memory tensors and calls use, and the tables of recent calls. */
   long usedBytes() {
     return workplace.usedBytes();

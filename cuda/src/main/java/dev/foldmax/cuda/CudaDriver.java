@@ -49,7 +49,10 @@ final class CudaDriver {
   private static final int STREAM_NON_BLOCKING = 1;
   private static final int EVENT_DEFAULT = 0;
   private static final int EVENT_DISABLE_TIMING = 2;
-  private static final int CAPTURE_MODE_THREAD_LOCAL = 1;
+
+  /** Lets other calls of the thread and of others be: kernels may be loaded meanwhile. */
+  private static final int CAPTURE_MODE_RELAXED = 2;
+
   private static final int ALLOCATION_TYPE_PINNED = 1;
   private static final int LOCATION_TYPE_DEVICE = 1;
   private static final long MEM_POOL_PROPS_BYTES = 88;
@@ -151,6 +154,8 @@ final class CudaDriver {
   private static final MethodHandle LAUNCH_KERNEL = bind("cuLaunchKernel", LAUNCH);
   private static final MethodHandle LAUNCH_COOPERATIVE_KERNEL =
       bind("cuLaunchCooperativeKernel", Arrays.copyOf(LAUNCH, LAUNCH.length - 1));
+  private static final MethodHandle LAUNCH_KERNEL_EX =
+      bind("cuLaunchKernelEx", ADDRESS, HANDLE, ADDRESS, ADDRESS);
   private static final MethodHandle TENSOR_MAP_ENCODE_TILED =
       bind(
           "cuTensorMapEncodeTiled",
@@ -275,7 +280,7 @@ final class CudaDriver {
   static void streamBeginCapture(long stream) {
     check(
         "cuStreamBeginCapture",
-        () -> (int) STREAM_BEGIN_CAPTURE.invokeExact(stream, CAPTURE_MODE_THREAD_LOCAL));
+        () -> (int) STREAM_BEGIN_CAPTURE.invokeExact(stream, CAPTURE_MODE_RELAXED));
   }
 
   static long streamEndCapture(long stream) {
@@ -506,6 +511,17 @@ final class CudaDriver {
             (int)
                 LAUNCH_COOPERATIVE_KERNEL.invokeExact(
                     function, grid, 1, 1, threads, 1, 1, sharedBytes, stream, parameters));
+  }
+
+  /**
+   * Launches as {@code config} says, a CUlaunchConfig; see {@link DependentLaunch}.
+   *
+   * @param config with its attributes
+   */
+  static void launchKernelEx(MemorySegment config, long function, MemorySegment parameters) {
+    check(
+        "cuLaunchKernelEx",
+        () -> (int) LAUNCH_KERNEL_EX.invokeExact(config, function, parameters, MemorySegment.NULL));
   }
 
   /** See {@link TensorMap}, which says what the numbers mean. */

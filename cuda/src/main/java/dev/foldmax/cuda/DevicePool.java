@@ -33,10 +33,15 @@ final class DevicePool implements AutoCloseable {
    * @throws CudaException if there is not as much
    */
   long allocate(long bytes) {
+    return allocate(bytes, stream);
+  }
+
+  /** The same in the order of another stream; before use, that has to be waited for. */
+  long allocate(long bytes, Stream other) {
     context.makeCurrent();
     long address;
     try {
-      address = CudaDriver.memAllocFromPoolAsync(Math.max(bytes, 1), pool, stream.handle());
+      address = CudaDriver.memAllocFromPoolAsync(Math.max(bytes, 1), pool, other.handle());
     } catch (CudaException e) {
       throw e.code() == CudaDriver.OUT_OF_MEMORY ? outOfMemory(bytes) : e;
     }

@@ -12,4 +12,8 @@ import dev.foldmax.DType;
  * @param columns elements of a row
  * @param stride from row to row, in elements
  */
-record DeviceRows(long address, DType type, long rows, long columns, long stride) {}
+record DeviceRows(long address, DType type, long rows, long columns, long stride) {
+  long addressOf(long row) {
+    return address + row * stride * type.bytes();
+  }
+}

@@ -7,11 +7,14 @@ final class Families {
   private Families() {}
 
   static AttentionKernels attention(Workplace workplace) {
+    AttentionKernel last = new F32Prefill(); // serves everything that is served at all
     return new AttentionKernels(
-        workplace, List.of(new HopperPrefill(), new MmaPrefill(), new F32Prefill()), List.of());
+        workplace,
+        List.of(new HopperPrefill(), new MmaPrefill(), last),
+        List.of(new MatrixDecode(), new FloatDecode(), last));
   }
 
   static RowKernels rows(Workplace workplace) {
-    return new NoRows(workplace);
+    return new RowKernels(workplace);
   }
 }

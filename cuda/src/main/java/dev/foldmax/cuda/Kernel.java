@@ -1,13 +1,14 @@
 package dev.foldmax.cuda;
 
+import java.lang.foreign.Arena;
+import org.jspecify.annotations.Nullable;
+
 /** A compiled kernel, loaded on a device. Launches are for the thread that has its stream. */
 final class Kernel {
-  /** What a block may have without asking. */
-  private static final int SHARED_BYTES_BY_DEFAULT = 48 << 10;
-
   private final Context context;
   private final long handle;
-  private int sharedBytesAllowed = SHARED_BYTES_BY_DEFAULT;
+  private @Nullable DependentLaunch dependent;
+  private int sharedBytesAllowed; // dynamic ones; more have to be asked for, whatever the sum
 
   Kernel(Context context, long handle) {
     this.context = context;
@@ -48,6 +49,28 @@ final class Kernel {
     allowShared(sharedBytes);
     CudaDriver.launchCooperativeKernel(
         handle, grid, threads, sharedBytes, stream.handle(), parameters.pointers());
+  }
+
+  /**
+   * As {@link #launch}, but the kernel may start while the one before it on the stream still runs:
+   * it has to wait by griddepcontrol.wait before it reads what that one writes. On devices before
+   * compute capability 9.0 it starts in its turn.
+   */
+  void launchDependent(
+      Stream stream, int grid, int threads, int sharedBytes, Parameters parameters) {
+    if (grid == 0 || context.device().capability() < DependentLaunch.LEAST_CAPABILITY) {
+      launch(stream, grid, 1, 1, threads, sharedBytes, parameters);
+      return;
+    }
+    context.makeCurrent();
+    allowShared(sharedBytes);
+    if (dependent == null) {
+      dependent = new DependentLaunch(Arena.ofAuto());
+    }
+    CudaDriver.launchKernelEx(
+        dependent.config(grid, threads, sharedBytes, stream.handle()),
+        handle,
+        parameters.pointers());
   }
 
   /** How many blocks fit on the whole device at once. */

@@ -49,6 +49,7 @@ final class NvrtcLibrary {
   private static Found find(int driverVersion) {
     String tooNew = null;
     for (String name : candidates(driverVersion, System::getProperty, System::getenv)) {
+      openBuiltins(name);
       Optional<SymbolLookup> library = NativeLibraries.open(name);
       if (library.isEmpty()) {
         continue;
@@ -65,6 +66,19 @@ final class NvrtcLibrary {
       tooNew = nvrtc.version() + " (" + name + ")";
     }
     return new Found(null, problem(driverVersion, tooNew));
+  }
+
+  /**
+   * Opens the library that NVRTC asks for by its name alone, from the folder where NVRTC itself
+   * lies: the system does not look there, but takes what is open already.
+   */
+  private static void openBuiltins(String name) {
+    Path folder = Path.of(name).getParent();
+    if (folder != null) {
+      String builtins =
+          NativeLibraries.onWindows() ? "nvrtc-builtins64_*.dll" : "libnvrtc-builtins.so.*";
+      children(folder, builtins).forEach(file -> NativeLibraries.open(file.toString()));
+    }
   }
 
   /**

@@ -1,34 +1,303 @@
 package dev.foldmax.cuda;
 
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import dev.foldmax.DType;
 import dev.foldmax.Sampling;
 import dev.foldmax.Tensor;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.util.List;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
  * The kernels behind the verbs on rows and {@code merge}: each enqueues its work. Tensors that are
  * not rows are contiguous, on the device, and have one element for each row (or, for {@code topK},
  * k of them).
+ *
+ * <p>A row's kernel follows from its length, its type and the device alone, so that its bits do not
+ * depend on the other rows. For the thread that has the stream.
  */
-interface RowKernels {
+final class RowKernels {
+  private static final String SOURCE = "rows.cu";
+  private static final String CLUSTER_SOURCE = "rows_cluster.cu";
+
+  /** All verbs on rows of F64. */
+  static final String F64_SOURCE = "rows_f64.cu";
+
+  /** Threads of its blocks. */
+  static final int F64_THREADS = 512;
+
+  /** The least compute capability that has clusters of blocks. */
+  private static final int CLUSTER_CAPABILITY = 90;
+
+  /** What a thread reads at once. */
+  private static final int PACK_BYTES = 16;
+
+  private static final int WARP = 32;
+
+  /** Threads of a block whose warps work for themselves. */
+  private static final int SEVERAL_WARPS = 128;
+
+  /** Elements of a chunk: CHUNK in rows.cuh. */
+  private static final int CHUNK = 32768;
+
+  /** Threads of a block that reads a chunk or writes a part. */
+  private static final int CHUNK_THREADS = 256;
+
+  /** What a block of the second reading writes: four packs a thread. */
+  private static final int PART_BYTES = 4 * CHUNK_THREADS * PACK_BYTES;
+
+  /** Longer rows are summed by blocks, shorter ones by warps. */
+  private static final int SHORT_BYTES = 16 << 10;
+
+  /** Blocks of a launch; rows beyond go to a further one. */
+  private static final long MOST_BLOCKS = 1 << 30;
+
+  /** A row in the registers of some threads, each with some packs. */
+  private record InRegisters(int threads, int packs) {
+    int bytes() {
+      return threads * packs * PACK_BYTES;
+    }
+
+    int rowsOfABlock() {
+      return threads == WARP ? SEVERAL_WARPS / WARP : 1;
+    }
+
+    int threadsOfABlock() {
+      return threads * rowsOfABlock();
+    }
+  }
+
+  private static final List<InRegisters> IN_REGISTERS =
+      List.of(
+          new InRegisters(WARP, 1),
+          new InRegisters(WARP, 4),
+          new InRegisters(128, 4),
+          new InRegisters(256, 4),
+          new InRegisters(512, 4),
+          new InRegisters(512, 8),
+          new InRegisters(1024, 8));
+
+  /** A row in a cluster of blocks, each with some chunks in shared memory. */
+  private record InCluster(int chunks, int blocks) {
+    private static final int CHUNK_BYTES = 16 << 10;
+
+    /** Consumers and the producer warp. */
+    private static final int THREADS = 512 + WARP;
+
+    int bytes() {
+      return sharedBytes() * blocks;
+    }
+
+    int sharedBytes() {
+      return chunks * CHUNK_BYTES;
+    }
+  }
+
+  private static final List<InCluster> IN_CLUSTERS =
+      List.of(new InCluster(4, 4), new InCluster(4, 8), new InCluster(8, 8));
+
+  /** struct RowArguments. */
+  private static final long BYTES = 72;
+
+  private final Workplace workplace;
+  private final SelectionKernels selection;
+  private final MergeKernel merge;
+  private final Parameters parameters = Parameters.of(Arena.ofAuto(), BYTES);
+
+  RowKernels(Workplace workplace) {
+    this.workplace = workplace;
+    this.selection = new SelectionKernels(workplace);
+    this.merge = new MergeKernel(workplace);
+  }
+
   /** {@link dev.foldmax.Backend#softmax(Tensor, Tensor)}; {@code out} may be {@code x}. */
-  void softmax(DeviceRows x, DeviceRows out);
+  void softmax(DeviceRows x, DeviceRows out) {
+    map("softmax", "finishSoftmax", x, out);
+  }
 
   /** {@link dev.foldmax.Backend#logSoftmax(Tensor, Tensor)}; {@code out} may be {@code x}. */
-  void logSoftmax(DeviceRows x, DeviceRows out);
+  void logSoftmax(DeviceRows x, DeviceRows out) {
+    map("logSoftmax", "finishLogSoftmax", x, out);
+  }
+
+  private void map(String verb, String secondReading, DeviceRows x, DeviceRows out) {
+    if (x.type() == DType.F64) {
+      launchF64(verb, x, out);
+      return;
+    }
+    if (out.type() == DType.F64) {
+      mapInTwoReadings(secondReading, x, out);
+      return;
+    }
+    long bytes = x.columns() * x.type().bytes();
+    for (InRegisters kind : IN_REGISTERS) {
+      if (bytes <= kind.bytes()) {
+        mapInRegisters(verb, kind, x, out);
+        return;
+      }
+    }
+    if (workplace.device().capability() >= CLUSTER_CAPABILITY) {
+      for (InCluster kind : IN_CLUSTERS) {
+        if (bytes <= kind.bytes()) {
+          mapInClusters(verb, kind, x, out);
+          return;
+        }
+      }
+    }
+    mapInTwoReadings(secondReading, x, out);
+  }
+
+  private void launchF64(String verb, DeviceRows x, DeviceRows out) {
+    setX(x, 0, x.rows());
+    setOut(out, 0);
+    Kernel kernel = workplace.kernels().get(F64_SOURCE, verb, Map.of());
+    launch(kernel, Math.min(x.rows(), MOST_BLOCKS), F64_THREADS, 0);
+  }
+
+  private void mapInRegisters(String verb, InRegisters kind, DeviceRows x, DeviceRows out) {
+    Kernel kernel = kernel(SOURCE, verb + "_" + kind.threads + "x" + kind.packs, x);
+    long rowsOfALaunch = MOST_BLOCKS * kind.rowsOfABlock();
+    for (long row = 0; row < x.rows(); row += rowsOfALaunch) {
+      long rows = Math.min(rowsOfALaunch, x.rows() - row);
+      setX(x, row, rows);
+      setOut(out, row);
+      launch(kernel, Math.ceilDiv(rows, kind.rowsOfABlock()), kind.threadsOfABlock(), 0);
+    }
+  }
+
+  private void mapInClusters(String verb, InCluster kind, DeviceRows x, DeviceRows out) {
+    Kernel kernel = kernel(CLUSTER_SOURCE, verb + "_" + kind.chunks + "x" + kind.blocks, x);
+    int clusters = kernel.residentClusters(kind.blocks, InCluster.THREADS, kind.sharedBytes());
+    setX(x, 0, x.rows());
+    setOut(out, 0);
+    launch(
+        kernel, Math.min(clusters, x.rows()) * kind.blocks, InCluster.THREADS, kind.sharedBytes());
+  }
+
+  private void mapInTwoReadings(String secondReading, DeviceRows x, DeviceRows out) {
+    long chunks = Math.ceilDiv(x.columns(), CHUNK);
+    long parts = Math.ceilDiv(x.columns() * x.type().bytes(), PART_BYTES);
+    long rowsOfALaunch = Math.clamp(MOST_BLOCKS / parts, 1, x.rows());
+    long states = workplace.scratch(rowsOfALaunch * Float.BYTES * 2);
+    long partials = workplace.scratch(rowsOfALaunch * chunks * Float.BYTES * 2);
+    for (long row = 0; row < x.rows(); row += rowsOfALaunch) {
+      long rows = Math.min(rowsOfALaunch, x.rows() - row);
+      setX(x, row, rows);
+      setPartials(partials, states, chunks);
+      sumChunks(x, rows * chunks);
+      setNoOut();
+      mergePartials(x, rows);
+      setOut(out, row);
+      launch(kernel(SOURCE, secondReading, x), rows * parts, CHUNK_THREADS, 0);
+    }
+  }
 
   /** {@link dev.foldmax.Backend#logSumExp(Tensor, Tensor)}. */
-  void logSumExp(DeviceRows x, Tensor out);
+  void logSumExp(DeviceRows x, Tensor out) {
+    DeviceRows results = new DeviceRows(out.deviceAddress(), out.dtype(), x.rows(), 1, 1);
+    if (x.type() == DType.F64) {
+      launchF64("logSumExp", x, results);
+      return;
+    }
+    if (x.columns() * x.type().bytes() <= SHORT_BYTES) {
+      sumShortRows(x, results);
+      return;
+    }
+    long chunks = Math.ceilDiv(x.columns(), CHUNK);
+    long rowsOfALaunch = Math.clamp(MOST_BLOCKS / chunks, 1, x.rows());
+    long partials = chunks == 1 ? 0 : workplace.scratch(rowsOfALaunch * chunks * Float.BYTES * 2);
+    for (long row = 0; row < x.rows(); row += rowsOfALaunch) {
+      long rows = Math.min(rowsOfALaunch, x.rows() - row);
+      setX(x, row, rows);
+      setOut(results, row);
+      setPartials(partials, 0, chunks);
+      sumChunks(x, rows * chunks);
+      if (chunks > 1) {
+        mergePartials(x, rows);
+      }
+    }
+  }
+
+  private void sumShortRows(DeviceRows x, DeviceRows results) {
+    Kernel kernel = kernel(SOURCE, "logSumExpOfShortRows", x);
+    int resident = kernel.residentBlocks(SEVERAL_WARPS, 0);
+    setX(x, 0, x.rows());
+    setOut(results, 0);
+    launch(
+        kernel, Math.min(resident, Math.ceilDiv(x.rows(), SEVERAL_WARPS / WARP)), SEVERAL_WARPS, 0);
+  }
+
+  private void sumChunks(DeviceRows x, long blocks) {
+    launch(kernel(SOURCE, "logSumExpOfChunks", x), blocks, CHUNK_THREADS, 0);
+  }
+
+  private void mergePartials(DeviceRows x, long rows) {
+    launch(
+        kernel(SOURCE, "logSumExpOfPartials", x),
+        Math.ceilDiv(rows, SEVERAL_WARPS / WARP),
+        SEVERAL_WARPS,
+        0);
+  }
 
   /** {@link dev.foldmax.Backend#topK(Tensor, Tensor, Tensor, Tensor)}. */
-  void topK(DeviceRows x, Tensor values, Tensor indices, @Nullable Tensor probabilities);
+  void topK(DeviceRows x, Tensor values, Tensor indices, @Nullable Tensor probabilities) {
+    selection.topK(x, values, indices, probabilities);
+  }
 
   /** {@link dev.foldmax.Backend#sample(Tensor, Sampling, Tensor)}. */
-  void sample(DeviceRows logits, Sampling sampling, Tensor indices);
+  void sample(DeviceRows logits, Sampling sampling, Tensor indices) {
+    selection.sample(logits, sampling, indices);
+  }
 
   /**
    * {@link dev.foldmax.Backend#merge}; {@code out} and {@code lse} may be among the inputs, and
    * {@code lse} is null where it is not wanted.
    */
-  void merge(List<DeviceRows> outputs, List<Tensor> lses, DeviceRows out, @Nullable Tensor lse);
+  void merge(List<DeviceRows> outputs, List<Tensor> lses, DeviceRows out, @Nullable Tensor lse) {
+    merge.merge(outputs, lses, out, lse);
+  }
+
+  /** The macros of a kernel that reads rows of a type, which is not F64. */
+  static Map<String, Integer> macros(DType type) {
+    return Map.of("FOLDMAX_TYPE", AttentionArguments.typeNumber(type));
+  }
+
+  private Kernel kernel(String source, String entry, DeviceRows x) {
+    return workplace.kernels().get(source, entry, macros(x.type()));
+  }
+
+  private void setX(DeviceRows x, long row, long rows) {
+    MemorySegment arguments = parameters.get(0);
+    arguments.set(JAVA_LONG, 0, x.addressOf(row));
+    arguments.set(JAVA_LONG, 32, rows);
+    arguments.set(JAVA_LONG, 40, x.columns());
+    arguments.set(JAVA_LONG, 48, x.stride());
+  }
+
+  private void setOut(DeviceRows out, long row) {
+    MemorySegment arguments = parameters.get(0);
+    arguments.set(JAVA_LONG, 8, out.addressOf(row));
+    arguments.set(JAVA_LONG, 56, out.stride());
+    arguments.set(JAVA_INT, 64, AttentionArguments.typeNumber(out.type()));
+  }
+
+  private void setNoOut() {
+    parameters.get(0).set(JAVA_LONG, 8, 0);
+  }
+
+  private void setPartials(long partials, long states, long chunks) {
+    MemorySegment arguments = parameters.get(0);
+    arguments.set(JAVA_LONG, 16, partials);
+    arguments.set(JAVA_LONG, 24, states);
+    arguments.set(JAVA_INT, 68, Math.toIntExact(chunks));
+  }
+
+  private void launch(Kernel kernel, long blocks, int threads, int sharedBytes) {
+    kernel.launch(
+        workplace.stream(), Math.toIntExact(blocks), 1, 1, threads, sharedBytes, parameters);
+  }
 }

@@ -38,7 +38,7 @@ final class Staging {
       checkOwn(tensor);
       return tensor;
     }
-    onHost = true;
+    noteHost(tensor);
     Tensor distinct = withoutRepeats(tensor);
     Tensor copy = workplace.scratch(distinct.dtype(), distinct.shape());
     transfers.upload(distinct, copy.deviceAddress());
@@ -95,7 +95,7 @@ final class Staging {
       checkOwn(tensor);
       return tensor;
     }
-    onHost = true;
+    noteHost(tensor);
     return instead(workplace.scratch(tensor.dtype(), tensor.shape()), tensor, keep);
   }
 
@@ -107,7 +107,7 @@ final class Staging {
         return tensor;
       }
     }
-    onHost |= tensor.isOnHost();
+    noteHost(tensor);
     return instead(matrix(tensor.dtype(), tensor.shape()), tensor, keep);
   }
 
@@ -120,7 +120,7 @@ final class Staging {
         return rows;
       }
     }
-    onHost |= tensor.isOnHost();
+    noteHost(tensor);
     return rowsOf(instead(matrix(tensor.dtype(), tensor.shape()), tensor, false));
   }
 
@@ -132,7 +132,7 @@ final class Staging {
         return tensor;
       }
     }
-    onHost |= tensor.isOnHost();
+    noteHost(tensor);
     return instead(workplace.scratch(tensor.dtype(), tensor.shape()), tensor, false);
   }
 
@@ -164,7 +164,7 @@ final class Staging {
   /** Copies any tensor to any other of the same shape. */
   void copy(Tensor source, Tensor target) {
     if (target.isOnHost()) {
-      onHost = true;
+      noteHost(target);
       checkOwn(source);
       download(source, target);
     } else {
@@ -182,8 +182,21 @@ final class Staging {
     transfers.download(packed.deviceAddress(), target);
   }
 
+  private void noteHost(Tensor tensor) {
+    if (tensor.isOnHost()) {
+      if (workplace.isCapturing()) {
+        throw new IllegalStateException(
+            tensor + " lies on the host: calls that are recorded take tensors of the device alone");
+      }
+      onHost = true;
+    }
+  }
+
   /** Whether a tensor's rows can be taken as they are. */
   static boolean isAligned(Tensor tensor) {
+    if (tensor.elements() == 0) {
+      return true; // nothing is loaded
+    }
     int last = tensor.rank() - 1;
     int bytes = tensor.dtype().bytes();
     boolean aligned =
@@ -200,6 +213,10 @@ final class Staging {
     if (!isAligned(tensor)) {
       return null;
     }
+    long columns = tensor.shape(-1);
+    if (columns == 0) {
+      return new DeviceRows(tensor.deviceAddress(), tensor.dtype(), count(tensor), 0, 0);
+    }
     long stride = 0;
     long expected = -1; // of the next dimension, going outwards
     for (int axis = tensor.rank() - 2; axis >= 0; axis--) {
@@ -213,7 +230,6 @@ final class Staging {
       }
       expected = tensor.stride(axis) * tensor.shape(axis);
     }
-    long columns = tensor.shape(-1);
     return new DeviceRows(tensor.deviceAddress(), tensor.dtype(), count(tensor), columns, stride);
   }
 
@@ -255,10 +271,9 @@ final class Staging {
 
   private void checkOwn(Tensor tensor) {
     DeviceMemory memory = tensor.deviceMemory();
-    boolean own =
-        memory instanceof ScratchMemory
-            || (memory instanceof CudaMemory cudaMemory && cudaMemory.isOf(workplace));
-    if (!own) {
+    if (memory instanceof CudaMemory own && own.isOf(workplace)) {
+      workplace.use(own);
+    } else if (!(memory instanceof ScratchMemory)) {
       throw new IllegalArgumentException(
           tensor
               + ": expected a tensor of this backend ("

@@ -2,13 +2,17 @@ package dev.foldmax.cuda;
 
 import dev.foldmax.DType;
 import dev.foldmax.Tensor;
+import dev.foldmax.spi.DeviceMemory;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.locks.ReentrantLock;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What the calls of a backend share: a device, a stream, the kernels, memory. One call at a time
@@ -16,6 +20,8 @@ import java.util.concurrent.locks.ReentrantLock;
  * call, but for {@link #allocate} and the freeing of what it gave.
  */
 final class Workplace implements AutoCloseable {
+  private static final System.Logger LOG = System.getLogger("dev.foldmax.cuda");
+
   private final ReentrantLock lock = new ReentrantLock();
   private final Context context;
   private final Stream stream;
@@ -25,6 +31,8 @@ final class Workplace implements AutoCloseable {
   private final CallTables tables;
   private final CopyKernel copies;
   private final List<Long> scratch = new ArrayList<>();
+  private final Set<CudaGraph> graphs = new HashSet<>();
+  private @Nullable Capture capture;
   private volatile boolean closed;
 
   Workplace(Device device, KernelCompiler compiler, CodeCache cache) {
@@ -64,7 +72,28 @@ final class Workplace implements AutoCloseable {
 
   /** See {@link CallTables#send}. */
   long send(MemorySegment table) {
-    return tables.send(table);
+    return capture == null ? tables.send(table) : sendAside(table, capture);
+  }
+
+  private long sendAside(MemorySegment table, Capture current) {
+    long address = current.allocate(table.byteSize());
+    context.makeCurrent();
+    CudaDriver.memcpyHtoDAsync(
+        address, table.address(), table.byteSize(), current.aside().handle());
+    current.aside().synchronize();
+    return address;
+  }
+
+  /** Whether calls are recorded, and not done. */
+  boolean isCapturing() {
+    return capture != null;
+  }
+
+  /** Notes that the current call reads or writes a tensor of the user's. */
+  void use(DeviceMemory memory) {
+    if (capture != null) {
+      capture.use(memory);
+    }
   }
 
   /** The device as tensors name it. */
@@ -115,6 +144,9 @@ final class Workplace implements AutoCloseable {
 
   /** Uninitialised memory for the work of the current call, at a multiple of 256 bytes. */
   long scratch(long bytes) {
+    if (capture != null) {
+      return capture.allocate(bytes);
+    }
     long address = pool.allocate(bytes);
     scratch.add(address);
     return address;
@@ -137,7 +169,7 @@ final class Workplace implements AutoCloseable {
     long bytes = bytes(dtype, shape);
     enter();
     try {
-      long address = pool.allocate(bytes);
+      long address = capture == null ? pool.allocate(bytes) : pool.allocate(bytes, capture.aside());
       try {
         return Tensor.on(new CudaMemory(this, arena, address, bytes), dtype, shape);
       } catch (RuntimeException e) { // the arena is closed, or another thread's
@@ -165,7 +197,9 @@ final class Workplace implements AutoCloseable {
   void free(long address) {
     lock.lock();
     try {
-      if (!closed) {
+      if (capture != null) {
+        capture.freeLater(address);
+      } else if (!closed) {
         pool.free(address);
       }
     } finally {
@@ -181,9 +215,87 @@ final class Workplace implements AutoCloseable {
   void synchronize() {
     enter();
     try {
+      if (isCapturing()) {
+        throw new IllegalStateException("calls that are recorded cannot be waited for");
+      }
       stream.synchronize();
     } finally {
       leave();
+    }
+  }
+
+  /** Records the calls that an action makes; see {@link CudaBackend#capture}. */
+  CudaGraph capture(Runnable calls) {
+    enter();
+    try (Stream aside = new Stream(context)) {
+      if (isCapturing()) {
+        throw new IllegalStateException("calls are being recorded already");
+      }
+      Capture current = new Capture(pool, aside);
+      boolean done = false;
+      try {
+        long graph = record(calls, current);
+        aside.synchronize();
+        CudaGraph captured = instantiate(graph, current);
+        graphs.add(captured);
+        done = true;
+        return captured;
+      } finally {
+        if (!done) {
+          current.owned().forEach(pool::free);
+        }
+        current.freedLater().forEach(pool::free);
+      }
+    } finally {
+      leave();
+    }
+  }
+
+  private long record(Runnable calls, Capture current) {
+    context.makeCurrent();
+    CudaDriver.streamBeginCapture(stream.handle());
+    capture = current;
+    try {
+      calls.run();
+    } catch (RuntimeException | Error e) {
+      capture = null;
+      endBroken();
+      throw e;
+    }
+    capture = null;
+    context.makeCurrent();
+    return CudaDriver.streamEndCapture(stream.handle());
+  }
+
+  /**
+   * The graph of a recording that failed is nobody's, nor is the reason why it may not even end.
+   */
+  private void endBroken() {
+    try {
+      context.makeCurrent();
+      CudaDriver.graphDestroy(CudaDriver.streamEndCapture(stream.handle()));
+    } catch (CudaException e) {
+      LOG.log(System.Logger.Level.DEBUG, "a recording that failed", e);
+    }
+  }
+
+  private CudaGraph instantiate(long graph, Capture current) {
+    try {
+      return new CudaGraph(this, CudaDriver.graphInstantiate(graph), current);
+    } finally {
+      CudaDriver.graphDestroy(graph);
+    }
+  }
+
+  /** Releases a graph; nothing to do once the backend is closed. */
+  void forget(CudaGraph graph) {
+    lock.lock();
+    try {
+      if (graphs.remove(graph)) {
+        graph.release(pool);
+      }
+    } finally {
+      lock.unlock();
     }
   }
 
@@ -206,6 +318,8 @@ final class Workplace implements AutoCloseable {
         return;
       }
       closed = true;
+      graphs.forEach(graph -> graph.release(pool));
+      graphs.clear();
       try (context;
           stream;
           pool;

@@ -2,8 +2,9 @@
 //
 // A block of 256 threads holds BM queries of one head and a slice of the value dimension; it goes
 // over the keys in tiles of BN at absolute multiples of BN. Keys arrive in chunks of CHUNK dimensions
-// and values in chunks of CHUNK keys; while one chunk is worked on, the next is on its way to
-// registers, as stored, and is widened when it is put into the other of two buffers.
+// and values in chunks of CHUNK keys; while one chunk is worked on, the next is on its way into the
+// other of two buffers: directly where it is F32 and in order, else by registers, as stored, and is
+// widened when it is put there.
 //
 //   S = Q K'   each thread 8 x 8 of (BM, BN)
 //   the five lines of state.cuh, P to shared memory
@@ -14,6 +15,7 @@
 // options FOLDMAX_KEY_DIM, FOLDMAX_VALUE_DIM: at least the dimensions, multiples of 16
 //         FOLDMAX_RESCALE
 // repair  see repair.cuh
+#include "async.cuh"
 #include "launch.cuh"
 #include "repair.cuh"
 #include "scores.cuh"
@@ -54,6 +56,7 @@ struct Shared {
   int64 begin[BM];     // what each row sees
   int64 end[BM];
   Work work;
+  TileSources sources;
 };
 
 // Four elements as they are stored; for I8, whose elements fill but one word, y is the row's scale.
@@ -166,6 +169,42 @@ struct Block {
     return quad;
   }
 
+  // Whether a chunk of a tile can be copied directly.
+  __device__ __forceinline__ bool isDirect(int tile, int chunk) const {
+    return (chunk < KEY_CHUNKS ? RESIDENT && a.k.type == Type::F32
+                               : pass == Pass::PLAIN && a.v.type == Type::F32)
+           && tile >= shared.sources.runsFrom && tile < shared.sources.runsTo;
+  }
+
+  // Starts copies of it.
+  __device__ __forceinline__ void copyChunk(int tile, int chunk, int buffer) {
+    const unsigned to = sharedAddress(shared.chunk[buffer]);
+    if (chunk < KEY_CHUNKS) {
+      copyRows<CHUNK / QUAD, KEY_QUADS>(shared.sources.keys, tile * BN, chunk * CHUNK, a.keyDim, to,
+                                        K_STRIDE);
+    } else {
+      copyRows<SLICE / QUAD, VALUE_QUADS>(shared.sources.values,
+                                          tile * BN + (chunk - KEY_CHUNKS) * CHUNK, 0,
+                                          a.valueDim - task.slice * SLICE, to, SLICE);
+    }
+  }
+
+  // Rows of QUADS quads from row `row` and column `column` on, COUNT for each thread.
+  template <int QUADS, int COUNT>
+  __device__ __forceinline__ void copyRows(const Run& from, int row, int column,
+                                           int columns, unsigned to, int stride) {
+    const int r = threadIdx.x / QUADS;
+    const int c = threadIdx.x % QUADS * QUAD;
+    const int64 rowBytes = from.rowBytes;
+    const unsigned char* at = from.row0 + (row + r) * rowBytes + (column + c) * sizeof(float);
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+      copy16(to + ((r + i * (THREADS / QUADS)) * stride + c) * sizeof(float), at,
+             column + c < columns);
+      at += rowBytes * (THREADS / QUADS);
+    }
+  }
+
   // Starts the way of a chunk of the tile at `start`: keys first, then values.
   __device__ __forceinline__ void fetchChunk(int64 start, int chunk) {
     if (chunk < KEY_CHUNKS) {
@@ -245,15 +284,15 @@ struct Block {
       }
     }
 #pragma unroll 1
-    for (int d = 0; d < CHUNK; d += QUAD) {
+    for (int d = 0; d < CHUNK; d += QUAD, q += QUAD, k += QUAD) {
       float4 x[ROWS];
 #pragma unroll
       for (int i = 0; i < ROWS; i++) {
-        x[i] = *reinterpret_cast<const float4*>(q + 4 * i * Q_STRIDE + d);
+        x[i] = *reinterpret_cast<const float4*>(q + 4 * i * Q_STRIDE);
       }
 #pragma unroll
       for (int j = 0; j < COLUMNS; j++) {
-        const float4 y = *reinterpret_cast<const float4*>(k + 8 * j * K_STRIDE + d);
+        const float4 y = *reinterpret_cast<const float4*>(k + 8 * j * K_STRIDE);
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
           scores[i][j] = fmaf(x[i].x, y.x, scores[i][j]);
@@ -270,17 +309,17 @@ struct Block {
     const float* p = shared.p + firstRow * P_STRIDE + chunk * CHUNK;
     const float* v = shared.chunk[buffer] + valueColumn(0);
 #pragma unroll 1
-    for (int key = 0; key < CHUNK; key += QUAD) {
+    for (int key = 0; key < CHUNK; key += QUAD, p += QUAD, v += QUAD * SLICE) {
       float4 x[ROWS];
 #pragma unroll
       for (int i = 0; i < ROWS; i++) {
-        x[i] = *reinterpret_cast<const float4*>(p + 4 * i * P_STRIDE + key);
+        x[i] = *reinterpret_cast<const float4*>(p + 4 * i * P_STRIDE);
       }
 #pragma unroll
       for (int e = 0; e < QUAD; e++) {
 #pragma unroll
         for (int g = 0; g < GROUPS; g++) {
-          float4 y = *reinterpret_cast<const float4*>(v + (key + e) * SLICE + 32 * g);
+          float4 y = *reinterpret_cast<const float4*>(v + e * SLICE + 32 * g);
 #pragma unroll
           for (int i = 0; i < ROWS; i++) {
 #pragma unroll
@@ -420,31 +459,40 @@ struct Block {
 
   // Goes over the keys that one of the block's queries sees.
   __device__ __forceinline__ void fold() {
-    const int64 last = smaller(s.queries, task.query + BM) - 1;
     const Interval lowest = visibleTo(s, task.query);
-    const Interval highest = visibleTo(s, last);
+    const Interval highest = visibleTo(s, smaller(s.queries, task.query + BM) - 1);
     fillVisible(s, task.query, shared.begin, shared.end);
     if (RESIDENT) {
       putQueries();
     }
-    if (highest.end <= lowest.begin) {
+    const int64 last = smaller(s.endKey, highest.end);
+    if (last <= lowest.begin) {
       __syncthreads();
       return;
     }
     const bool plain = a.softCap == 0.0f && a.bias.data == nullptr && a.slope.data == nullptr
                        && a.maskCount == 0;
+    const int64 first = lowest.begin / BN * BN;
+    const int tiles = (int)((last - first + BN - 1) / BN);
+    if (threadIdx.x == 0) {
+      shared.sources = sourcesOf(a, s, keyHead, task.slice * SLICE, first, BN);
+    }
+    __syncthreads();
     float scores[ROWS][COLUMNS];
-    int64 start = lowest.begin / BN * BN;
+    int tile = 0;
     int chunk = -1; // the first turn only fetches
     int buffer = 1;
 #pragma unroll 1
     do {
       const bool wrap = chunk == KEY_CHUNKS + VALUE_CHUNKS - 1;
       const int next = wrap ? 0 : chunk + 1;
-      const int64 nextStart = wrap ? start + BN : start;
-      const bool more = nextStart < highest.end;
-      if (more) {
-        fetchChunk(nextStart, next);
+      const int nextTile = wrap ? tile + 1 : tile;
+      const bool direct = nextTile < tiles && isDirect(nextTile, next);
+      const bool staged = nextTile < tiles && !direct;
+      if (direct) {
+        copyChunk(nextTile, next, buffer ^ 1);
+      } else if (staged) {
+        fetchChunk(first + (int64)nextTile * BN, next);
       }
       if (chunk >= KEY_CHUNKS) {
         multiplyValues(chunk - KEY_CHUNKS, buffer);
@@ -452,6 +500,7 @@ struct Block {
         multiplyKeys(scores, chunk, buffer);
       }
       if (chunk == KEY_CHUNKS - 1) {
+        const int64 start = first + (int64)tile * BN;
         if (plain) {
           scale(scores, start, start < highest.begin || start + BN > lowest.end);
         } else {
@@ -463,13 +512,14 @@ struct Block {
         weigh(scores);
       }
       buffer ^= 1;
-      if (more) {
+      if (staged) {
         putChunk(next, buffer);
       }
+      waitForCopies();
       __syncthreads();
       chunk = next;
-      start = nextStart;
-    } while (start < highest.end);
+      tile = nextTile;
+    } while (tile < tiles);
   }
 
   // Writes outputs and logarithms; returns whether one of this thread's is not finite.

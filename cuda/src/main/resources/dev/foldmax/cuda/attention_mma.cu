@@ -33,7 +33,11 @@ constexpr int SLICE = FOLDMAX_VALUE_DIM < 256 ? FOLDMAX_VALUE_DIM : 256;
 constexpr int SLICES = (FOLDMAX_VALUE_DIM + SLICE - 1) / SLICE;
 
 constexpr int BM = KEY_DIM <= 256 ? 128 : 64;
+#ifdef FOLDMAX_BLOCKS
+constexpr int BLOCKS = FOLDMAX_BLOCKS;
+#else
 constexpr int BLOCKS = SLICE <= 128 && KEY_DIM <= 128 ? 2 : 1; // of a multiprocessor
+#endif
 constexpr int MT = SLICE <= 128 && KEY_DIM <= 128 ? 2 : 1;     // a warp's tiles of 16 rows
 constexpr int WARPS = BM / 16 / MT;
 constexpr int THREADS = WARPS * 32;
@@ -44,6 +48,21 @@ constexpr int STAGES = 2;
 constexpr int PATCH_KEYS = 32;
 constexpr int PATCH_STRIDE = PATCH_KEYS + 4;
 
+// Which tiles a warp has something to do in, and in which of those all of its rows see every key.
+struct alignas(16) TileRange {
+  int from;
+  int plainFrom;
+  int plainTo;
+  int to;
+};
+
+// What each warp looks up for each tile, rather than have it in registers.
+struct Notes {
+  TileSources sources;
+  TileRange seen;
+  int64 first; // the position at which tile 0 starts
+};
+
 template <int BN>
 struct SharedOf {
   unsigned char q[BM * KEY_DIM * 2];
@@ -53,28 +72,33 @@ struct SharedOf {
   int64 begin[BM]; // what each row sees
   int64 end[BM];
   Work work;
+  Notes notes[WARPS];
 };
 
-// GENERAL scores take registers of their own.
-constexpr int MOST_KEYS = SCORES == Scores::GENERAL && MT == 2 ? 32 : 64;
 #ifdef FOLDMAX_BN
 constexpr int BN = FOLDMAX_BN;
 #else
-constexpr int BN = MOST_KEYS >= 64 && sizeof(SharedOf<64>) <= FOLDMAX_SHARED ? 64
-                   : sizeof(SharedOf<32>) <= FOLDMAX_SHARED                  ? 32
-                                                                             : 16;
+// Narrow heads have registers for wide tiles; GENERAL scores take some themselves.
+constexpr int MOST_KEYS = SCORES == Scores::GENERAL && SLICE > 64 ? 32
+                          : KEY_DIM <= 64 && SLICE <= 64          ? 128
+                                                                  : 64;
+constexpr int BN = MOST_KEYS >= 128 && sizeof(SharedOf<128>) <= FOLDMAX_SHARED  ? 128
+                   : MOST_KEYS >= 64 && sizeof(SharedOf<64>) <= FOLDMAX_SHARED ? 64
+                   : sizeof(SharedOf<32>) <= FOLDMAX_SHARED                    ? 32
+                                                                               : 16;
 #endif
 typedef SharedOf<BN> Shared;
+
+// Whether a block's outputs have room where its queries were.
+constexpr bool CAN_STAGE = SLICE <= KEY_DIM;
 constexpr int NT = BN / 8; // tiles of 8 keys
 
 // The operands of queries stay in registers where there is room.
-constexpr bool Q_IN_REGISTERS = KEY_DIM <= 64;
-
-// Whether all threads have a part of a tile of keys, each always at the same chunk of a row.
-template <int DIM>
-constexpr bool CAN_COPY_STRAIGHT = THREADS % Tile<DIM>::CHUNKS == 0
-                                   && THREADS / Tile<DIM>::CHUNKS % 8 == 0
-                                   && BN % (THREADS / Tile<DIM>::CHUNKS) == 0;
+#ifdef FOLDMAX_QREG
+constexpr bool Q_IN_REGISTERS = FOLDMAX_QREG;
+#else
+constexpr bool Q_IN_REGISTERS = false;
+#endif
 
 // One block's work on one task.
 struct Block {
@@ -119,86 +143,100 @@ struct Block {
   }
   __device__ __forceinline__ int column(int n) const { return n * 8 + lane % 4 * 2; }
 
-  // Starts copies of ROWS rows of a matrix, of `columns` elements from `first` on; rows that `place`
-  // says do not exist become 0.
-  template <int ROWS, int DIM, class Place_>
-  __device__ __forceinline__ void copyRows(const Matrix& matrix, int head, int first, int columns,
-                                           const unsigned char* to, Place_ place) {
-    const unsigned base = sharedAddress(to);
+  __device__ __forceinline__ Notes& notes() const { return shared.notes[threadIdx.x / 32]; }
+  __device__ __forceinline__ int64 startOf(int tile) const {
+    return notes().first + (int64)tile * BN;
+  }
+
+  // Starts copies of a tile of rows at one distance, all of which exist; chunks from `columns`, a
+  // multiple of 8, on become 0.
+  template <int ROWS, int DIM>
+  __device__ __forceinline__ void copyRun(const unsigned char* row0, int64 rowBytes, int columns,
+                                          const unsigned char* to) {
     constexpr int CHUNKS = Tile<DIM>::CHUNKS;
+    const unsigned base = sharedAddress(to);
+    if constexpr (THREADS % CHUNKS == 0 && THREADS / CHUNKS % 8 == 0
+                  && ROWS % (THREADS / CHUNKS) == 0) {
+      constexpr int STEP = THREADS / CHUNKS; // rows, of the same permutation
+      const int chunk = threadIdx.x % CHUNKS;
+      const int r = threadIdx.x / CHUNKS;
+      const bool exists = chunk * 8 < columns;
+      const unsigned first = base + Tile<DIM>::offset(r, chunk);
+      const unsigned char* from = row0 + r * rowBytes + chunk * 16;
+      const int64 step = rowBytes * STEP;
 #pragma unroll
-    for (int i = 0; i < (ROWS * CHUNKS + THREADS - 1) / THREADS; i++) {
-      const int index = threadIdx.x + i * THREADS;
-      if (ROWS * CHUNKS % THREADS != 0 && index >= ROWS * CHUNKS) {
-        break;
+      for (int i = 0; i < ROWS / STEP; i++) {
+        copy16(first + i * STEP * Tile<DIM>::ROW_BYTES, from, exists);
+        from += step;
       }
-      const bool even = THREADS % CHUNKS == 0;
-      const int r = even ? threadIdx.x / CHUNKS + i * (THREADS / CHUNKS) : index / CHUNKS;
-      const int chunk = even ? threadIdx.x % CHUNKS : index % CHUNKS;
-      int bytes = min(max((columns - first - chunk * 8) * 2, 0), 16);
+    } else {
+#pragma unroll 2
+      for (int i = threadIdx.x; i < ROWS * CHUNKS; i += THREADS) {
+        const int r = i / CHUNKS;
+        const int chunk = i % CHUNKS;
+        copy16(base + Tile<DIM>::offset(r, chunk), row0 + r * rowBytes + chunk * 16,
+               chunk * 8 < columns);
+      }
+    }
+  }
+
+  // Starts copies of a tile of any rows: find(row, place) says whether a row exists, and where.
+  template <int ROWS, int DIM, class Find>
+  __device__ __forceinline__ void gather(const Matrix& matrix, int head, int firstColumn,
+                                         int columns, const unsigned char* to, Find find) {
+    constexpr int CHUNKS = Tile<DIM>::CHUNKS;
+    const unsigned base = sharedAddress(to);
+#pragma unroll 2
+    for (int i = threadIdx.x; i < ROWS * CHUNKS; i += THREADS) {
+      const int r = i / CHUNKS;
+      const int chunk = i % CHUNKS;
       const unsigned char* from = matrix.data;
-      Place at;
-      if (bytes > 0 && place(r, at)) {
-        from += (elementOf(matrix, at, head) + first + chunk * 8) * 2;
+      int bytes = min(max((columns - chunk * 8) * 2, 0), 16);
+      Place place;
+      if (find(r, place)) {
+        from += (elementOf(matrix, place, head) + firstColumn + chunk * 8) * 2;
       } else {
         bytes = 0;
       }
-      copy16(base + Tile<DIM>::offset(r, chunk), from, bytes);
+      copyPart(base + Tile<DIM>::offset(r, chunk), from, bytes);
     }
   }
 
   __device__ __forceinline__ void copyQueries() {
-    copyRows<BM, KEY_DIM>(a.q, task.head, 0, a.keyDim, shared.q, [&](int r, Place& at) {
-      at = {s.queryBlock, s.queryRow + task.query + r};
-      return task.query + r < s.queries;
-    });
-  }
-
-  // The same of a tile of keys or values that lie one after the other, all of them present.
-  template <int DIM>
-  __device__ __forceinline__ void copyStraight(const Matrix& matrix, int64 position, int first,
-                                               int columns, const unsigned char* to) {
-    constexpr int CHUNKS = Tile<DIM>::CHUNKS;
-    constexpr int STEP = THREADS / CHUNKS;
-    const int r = threadIdx.x / CHUNKS;
-    const int chunk = threadIdx.x % CHUNKS;
-    const int bytes = min(max((columns - first - chunk * 8) * 2, 0), 16);
-    const unsigned base = sharedAddress(to) + Tile<DIM>::offset(r, chunk);
-    const Place place = {s.keyBlock, s.keyRow + position + r};
-    const unsigned char* from =
-        matrix.data + (bytes > 0 ? elementOf(matrix, place, keyHead) + first + chunk * 8 : 0) * 2;
-    const int64 step = bytes > 0 ? matrix.row * STEP * 2 : 0;
-#pragma unroll
-    for (int i = 0; i < BN / STEP; i++) {
-      copy16(base + i * STEP * Tile<DIM>::ROW_BYTES, from, bytes);
-      from += step;
+    const Place place = {s.queryBlock, s.queryRow + task.query};
+    if (task.query + BM <= s.queries && a.keyDim % 8 == 0) {
+      copyRun<BM, KEY_DIM>(a.q.data + elementOf(a.q, place, task.head) * 2, a.q.row * 2, a.keyDim,
+                           shared.q);
+    } else {
+      const int rows = (int)smaller(s.queries - task.query, BM);
+      gather<BM, KEY_DIM>(a.q, task.head, 0, a.keyDim, shared.q, [&](int r, Place& at) {
+        at = {place.block, place.row + r};
+        return r < rows;
+      });
     }
   }
 
-  template <int DIM, class Place_>
-  __device__ __forceinline__ void copyKeys(const Matrix& matrix, int64 start, int first,
-                                           int columns, const unsigned char* to, Place_ place) {
-    if constexpr (CAN_COPY_STRAIGHT<DIM>) {
-      if (a.layout == Layout::STRAIGHT && start >= s.firstKey && start + BN <= s.endKey) {
-        copyStraight<DIM>(matrix, start, first, columns, to);
-        return;
-      }
+  // Starts copies of the keys and values of a tile.
+  __device__ __forceinline__ void copyTile(const TileSources& from, int tile, int stage) {
+    const int firstColumn = task.slice * SLICE;
+    if (tile >= from.runsFrom && tile < from.runsTo) {
+      const int64 row = (int64)tile * BN;
+      copyRun<BN, KEY_DIM>(from.keys.row0 + row * from.keys.rowBytes, from.keys.rowBytes, a.keyDim,
+                           shared.k[stage]);
+      copyRun<BN, SLICE>(from.values.row0 + row * from.values.rowBytes, from.values.rowBytes,
+                         a.valueDim - firstColumn, shared.v[stage]);
+    } else {
+      const int64 start = startOf(tile);
+      const auto find = [&](int r, Place& at) {
+        const bool exists = start + r >= s.firstKey && start + r < s.endKey;
+        if (exists) {
+          at = placeOf(a, s, task.sequence, start + r);
+        }
+        return exists;
+      };
+      gather<BN, KEY_DIM>(a.k, keyHead, 0, a.keyDim, shared.k[stage], find);
+      gather<BN, SLICE>(a.v, keyHead, firstColumn, a.valueDim - firstColumn, shared.v[stage], find);
     }
-    copyRows<BN, DIM>(matrix, keyHead, first, columns, to, place);
-  }
-
-  // Starts copies of the keys and values of the tile at `start`.
-  __device__ __forceinline__ void copyTile(int64 start, int stage) {
-    const auto place = [&](int r, Place& at) {
-      const int64 position = start + r;
-      const bool present = position >= s.firstKey && position < s.endKey;
-      if (present) {
-        at = placeOf(a, s, task.sequence, position);
-      }
-      return present;
-    };
-    copyKeys<KEY_DIM>(a.k, start, 0, a.keyDim, shared.k[stage], place);
-    copyKeys<SLICE>(a.v, start, task.slice * SLICE, a.valueDim, shared.v[stage], place);
   }
 
   // CLEAN and TAINT: values as the pass takes them.
@@ -270,20 +308,26 @@ struct Block {
     }
   }
 
-  // GENERAL: scale, soft cap and ALiBi, where scores are.
-  __device__ __forceinline__ void transform(float (&scores)[MT][NT][4], int64 start) {
-    const bool caps = a.softCap != 0.0f;
-    const float inverseCap = 1.0f / a.softCap;
+  template <class Change>
+  static __device__ __forceinline__ void forEachScore(float (&scores)[MT][NT][4], Change change) {
 #pragma unroll
     for (int i = 0; i < MT; i++) {
 #pragma unroll
       for (int n = 0; n < NT; n++) {
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-          const float x = scores[i][n][e] * a.scale;
-          scores[i][n][e] = caps ? cappedNearly(x, a.softCap, inverseCap) : x;
+          scores[i][n][e] = change(scores[i][n][e]);
         }
       }
+    }
+  }
+
+  // GENERAL: scale, soft cap and ALiBi, where scores are.
+  __device__ __forceinline__ void transform(float (&scores)[MT][NT][4], int64 start) {
+    forEachScore(scores, [&](float x) { return x * a.scale; });
+    if (a.softCap != 0.0f) {
+      const float inverseCap = 1.0f / a.softCap;
+      forEachScore(scores, [&](float x) { return cappedNearly(x, a.softCap, inverseCap); });
     }
     if (a.slope.data != nullptr) {
       const float slope = slopeOf(a, task.sequence, task.head);
@@ -291,7 +335,8 @@ struct Block {
       for (int i = 0; i < MT; i++) {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-          const int64 distance = task.query + row(i, h) + s.alibiShift - start;
+          // From the thread's first column.
+          const int64 distance = task.query + row(i, h) + s.alibiShift - start - column(0);
           // Rounded once: whole numbers are exact in 32 bits, and in float64 further away.
           if (distance == (int)distance && (int)distance > BN - 0x7fffffff) {
 #pragma unroll
@@ -299,7 +344,7 @@ struct Block {
 #pragma unroll
               for (int e = 0; e < 2; e++) {
                 float& x = scores[i][n][2 * h + e];
-                x = lowered(x, slope, (float)((int)distance - column(n) - e));
+                x = lowered(x, slope, (float)((int)distance - (n * 8 + e)));
               }
             }
           } else {
@@ -308,7 +353,7 @@ struct Block {
 #pragma unroll
               for (int e = 0; e < 2; e++) {
                 float& x = scores[i][n][2 * h + e];
-                x = lowered(x, slope, (float)((double)distance - (column(n) + e)));
+                x = lowered(x, slope, (float)((double)distance - (n * 8 + e)));
               }
             }
           }
@@ -369,29 +414,16 @@ struct Block {
     for (int i = 0; i < MT; i++) {
 #pragma unroll
       for (int h = 0; h < 2; h++) {
-        const int begin = (int)larger(shared.begin[row(i, h)] - start, 0);
-        const int end = (int)smaller(shared.end[row(i, h)] - start, BN);
+        // As columns from the thread's first on, so that those are constants.
+        const int begin = (int)larger(shared.begin[row(i, h)] - start, 0) - column(0);
+        const int end = (int)smaller(shared.end[row(i, h)] - start, BN) - column(0);
 #pragma unroll
         for (int n = 0; n < NT; n++) {
 #pragma unroll
           for (int e = 0; e < 2; e++) {
             float& x = scores[i][n][2 * h + e];
-            x = column(n) + e >= begin && column(n) + e < end ? x : EMPTY;
+            x = n * 8 + e >= begin && n * 8 + e < end ? x : EMPTY;
           }
-        }
-      }
-    }
-  }
-
-  // TAINT: a visible key weighs 1.
-  __device__ __forceinline__ void flatten(float (&scores)[MT][NT][4]) {
-#pragma unroll
-    for (int i = 0; i < MT; i++) {
-#pragma unroll
-      for (int n = 0; n < NT; n++) {
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-          scores[i][n][e] = scores[i][n][e] == EMPTY ? EMPTY : 0.0f;
         }
       }
     }
@@ -473,50 +505,71 @@ struct Block {
     }
   }
 
+  // The warp's tiles, of those from `first` on and `rows` that the block has.
+  __device__ __forceinline__ TileRange rangeOf(int64 first, int rows) const {
+    if (warpRow >= rows) {
+      return {0, 0, 0, 0};
+    }
+    const Interval lowest = visibleTo(s, task.query + warpRow);
+    const Interval highest = visibleTo(s, task.query + min(warpRow + 16 * MT, rows) - 1);
+    return {(int)((lowest.begin - first) / BN), (int)((highest.begin - first + BN - 1) / BN),
+            (int)((lowest.end - first) / BN), (int)((highest.end - first + BN - 1) / BN)};
+  }
+
   // Goes over the keys that one of the block's queries sees.
   __device__ __forceinline__ void fold() {
     const int rows = (int)smaller(s.queries - task.query, BM);
-    fillVisible(s, task.query, shared.begin, shared.end);
-    const int64 first = visibleTo(s, task.query).begin / BN * BN;
-    const int64 end = visibleTo(s, task.query + rows - 1).end;
     copyQueries();
-    copyTile(first, 0);
-    const int lastRow = min(warpRow + 16 * MT, rows) - 1; // of the warp
+    const int64 first = visibleTo(s, task.query).begin / BN * BN;
+    const int64 end = smaller(s.endKey, visibleTo(s, task.query + rows - 1).end);
+    const int tiles = (int)((end - first + BN - 1) / BN);
+    if (lane == 0) {
+      notes() = {sourcesOf(a, s, keyHead, task.slice * SLICE, first, BN), rangeOf(first, rows),
+                 first};
+    }
+    __syncwarp();
     const bool consults = a.maskCount > 0 || (SCORES == Scores::GENERAL && a.bias.data != nullptr);
-    int stage = 0;
 #pragma unroll 1
-    for (int64 start = first; start < end; start += BN) {
-      waitForCopies();
-      __syncthreads();
-      if (start + BN < end) {
-        copyTile(start + BN, stage ^ 1);
+    for (int tile = -1; tile < tiles; tile++) { // the first turn only starts copies
+      const TileSources sources = notes().sources;
+      const TileRange seen = notes().seen;
+      const int stage = tile & 1;
+      if (tile >= 0) {
+        waitForCopies();
+        __syncthreads();
+      }
+      if (tile + 1 < tiles) {
+        copyTile(sources, tile + 1, stage ^ 1);
+      }
+      if (tile < 0) {
+        fillVisible(s, task.query, shared.begin, shared.end);
+        continue;
       }
       if (pass != Pass::PLAIN) {
         replaceValues(stage);
       }
-      if (Q_IN_REGISTERS && start == first) {
+      if (Q_IN_REGISTERS && tile == 0) {
         loadQueries();
       }
       // A warp leaves out what none of its rows sees, which would change nothing.
-      if (warpRow <= lastRow && start + BN > shared.begin[warpRow] && start < shared.end[lastRow]) {
+      if (tile >= seen.from && tile < seen.to) {
         float scores[MT][NT][4];
         multiplyKeys(scores, stage);
         if (SCORES == Scores::GENERAL) {
-          transform(scores, start);
+          transform(scores, startOf(tile));
         }
         if (consults) {
-          consult(scores, start);
+          consult(scores, startOf(tile));
         }
-        if (start < shared.begin[lastRow] || start + BN > shared.end[warpRow]) {
-          hide(scores, start);
+        if (tile < seen.plainFrom || tile >= seen.plainTo) {
+          hide(scores, startOf(tile));
         }
-        if (pass == Pass::TAINT) {
-          flatten(scores);
+        if (pass == Pass::TAINT) { // a visible key weighs 1
+          forEachScore(scores, [](float x) { return x == EMPTY ? EMPTY : 0.0f; });
         }
         raise(scores);
         multiplyValues(scores, stage);
       }
-      stage ^= 1;
     }
     waitForCopies();
   }
@@ -525,7 +578,7 @@ struct Block {
   __device__ __forceinline__ bool finishRows() {
     const bool hasSink = a.sink.data != nullptr;
     const float sink = hasSink ? sinkOf(a, task.head) : 0.0f;
-    float zero = 0.0f; // unless something is not finite
+    float zero[4] = {}; // unless something is not finite
 #pragma unroll
     for (int i = 0; i < MT; i++) {
 #pragma unroll
@@ -541,7 +594,7 @@ struct Block {
             float& x = o[i][n][2 * h + e];
             // Adding 0 makes -0 a 0, so that tiles that a row does not see make no difference.
             x = pass == Pass::TAINT ? (x > 0.0f ? NAN_VALUE : 0.0f) : x * end.factor + 0.0f;
-            zero = fmaf(x, 0.0f, zero);
+            zero[n % 2 * 2 + e] = fmaf(x, 0.0f, zero[n % 2 * 2 + e]);
           }
         }
         const int64 query = task.query + row(i, h);
@@ -551,38 +604,87 @@ struct Block {
           store(a.lse.data, a.lse.type, elementOf(a.lse, place, task.head), end.logSumExp);
         }
       }
-      writeRows(i);
     }
-    return zero != 0.0f;
+    if (CAN_STAGE && a.out.type == TYPE && a.valueDim % 8 == 0 && pass != Pass::TAINT) {
+      writeStaged();
+    } else {
+      writeRows();
+    }
+    return zero[0] + zero[1] + zero[2] + zero[3] != 0.0f;
   }
 
-  // Writes 16 rows of outputs by way of the warp's patch, so that whole sectors of memory are written;
-  // TAINT writes only what is NaN.
-  __device__ __forceinline__ void writeRows(int i) {
+  // Writes outputs of the type of the inputs by way of where the warp's queries were, 16 bytes at a
+  // time.
+  __device__ __forceinline__ void writeStaged() {
+#pragma unroll
+    for (int i = 0; i < MT; i++) {
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+#pragma unroll
+        for (int n = 0; n < SLICE / 8; n++) {
+          unsigned char* to = shared.q + Tile<SLICE>::offset(row(i, h), n) + lane % 4 * 4;
+          *reinterpret_cast<unsigned*>(to) = pack<TYPE>(o[i][n][2 * h], o[i][n][2 * h + 1]);
+        }
+      }
+    }
+    __syncwarp();
+    constexpr int CHUNKS = Tile<SLICE>::CHUNKS;
+    const Place place = {s.queryBlock, s.queryRow + task.query};
+    const int firstColumn = task.slice * SLICE;
+    unsigned char* out = a.out.data + (elementOf(a.out, place, task.head) + firstColumn) * 2;
+    const int64 rowBytes = a.out.row * 2;
+    const int rows = (int)smaller(s.queries - task.query, BM);
+    const int columns = a.valueDim - firstColumn;
+#pragma unroll
+    for (int i = 0; i < 16 * MT * CHUNKS / 32; i++) {
+      const int at = lane + i * 32;
+      const int r = warpRow + at / CHUNKS;
+      const int chunk = at % CHUNKS;
+      if (r < rows && chunk * 8 < columns) {
+        *reinterpret_cast<uint4*>(out + r * rowBytes + chunk * 16) =
+            *reinterpret_cast<const uint4*>(shared.q + Tile<SLICE>::offset(r, chunk));
+      }
+    }
+  }
+
+  // Writes outputs of any type by way of the warp's patch, so that whole sectors of memory are
+  // written; TAINT writes only what is NaN.
+  __device__ __forceinline__ void writeRows() {
     constexpr int PART = SLICE < PATCH_KEYS ? SLICE : PATCH_KEYS;
     float* patch = shared.patch[threadIdx.x / 32];
 #pragma unroll
-    for (int part = 0; part < SLICE / PART; part++) {
+    for (int i = 0; i < MT; i++) {
 #pragma unroll
-      for (int n = 0; n < PART / 8; n++) {
+      for (int part = 0; part < SLICE / PART; part++) {
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-          patch[(e / 2 * 8 + lane / 4) * PATCH_STRIDE + column(n) + e % 2] =
-              o[i][part * (PART / 8) + n][e];
+        for (int n = 0; n < PART / 8; n++) {
+#pragma unroll
+          for (int e = 0; e < 4; e++) {
+            patch[(e / 2 * 8 + lane / 4) * PATCH_STRIDE + column(n) + e % 2] =
+                o[i][part * (PART / 8) + n][e];
+          }
         }
+        __syncwarp();
+        writePatch(i * 16, part * PART, PART);
+        __syncwarp();
       }
-      __syncwarp();
+    }
+  }
+
+  // Writes 16 rows of `columns` from the patch.
+  __device__ __forceinline__ void writePatch(int row, int column, int columns) {
+    const float* patch = shared.patch[threadIdx.x / 32];
 #pragma unroll 1
-      for (int at = lane; at < 16 * PART / 2; at += 32) {
-        const int64 query = task.query + warpRow + i * 16 + at / (PART / 2);
-        const int dim = task.slice * SLICE + part * PART + at % (PART / 2) * 2;
-        const float* x = patch + at / (PART / 2) * PATCH_STRIDE + at % (PART / 2) * 2;
-        if (query < s.queries) {
-          const Place place = {s.queryBlock, s.queryRow + query};
-          writePair(elementOf(a.out, place, task.head) + dim, a.valueDim - dim, x[0], x[1]);
-        }
+    for (int at = lane; at < 16 * columns / 2; at += 32) {
+      const int r = at / (columns / 2);
+      const int c = at % (columns / 2) * 2;
+      const int64 query = task.query + warpRow + row + r;
+      const int dim = task.slice * SLICE + column + c;
+      if (query < s.queries) {
+        const Place place = {s.queryBlock, s.queryRow + query};
+        writePair(elementOf(a.out, place, task.head) + dim, a.valueDim - dim,
+                  patch[r * PATCH_STRIDE + c], patch[r * PATCH_STRIDE + c + 1]);
       }
-      __syncwarp();
     }
   }
 

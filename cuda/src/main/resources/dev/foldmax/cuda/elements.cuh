@@ -56,7 +56,7 @@ __device__ __forceinline__ void unpack(unsigned word, float& first, float& secon
   }
 }
 
-constexpr float NAN_VALUE = __builtin_nanf("");
+constexpr float NAN_VALUE = __builtin_bit_cast(float, 0x7fc00000u);
 
 // Whether a 16-bit element of TYPE is NaN or infinite.
 template <Type TYPE>

@@ -1,6 +1,7 @@
 // Warp-wide products of 16-bit tiles, and how tiles lie in shared memory: sm_80 and later.
 #pragma once
 #include "arguments.cuh"
+#include "async.cuh"
 
 // A tile of rows of DIM 16-bit elements. 16-byte chunks of a row are permuted by the row's number, so
 // that the same chunk of 8 consecutive rows, which is what ldmatrix reads at once, lies in 8 different
@@ -23,19 +24,6 @@ struct Tile {
     return (address ^ (chunks & (GROUP - 1)) * 16) + (chunks & ~(GROUP - 1)) * 16;
   }
 };
-
-__device__ __forceinline__ unsigned sharedAddress(const void* p) {
-  return (unsigned)__cvta_generic_to_shared(p);
-}
-
-// Copies `bytes` of 16 bytes to shared memory, and zeros for the rest, without waiting.
-__device__ __forceinline__ void copy16(unsigned to, const void* from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
-}
-
-__device__ __forceinline__ void waitForCopies() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
-}
 
 // Four 8 x 8 matrices, each of whose rows one lane's address points at.
 __device__ __forceinline__ void loadMatrices(unsigned (&r)[4], unsigned address) {
@@ -66,4 +54,12 @@ __device__ __forceinline__ void multiply(float (&c)[4], const unsigned (&a)[4], 
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
+}
+
+// The transpose of an 8 x 8 matrix in a warp's registers: lane t gives row t / 4, columns 2 (t % 4) and
+// the next, and gets those of the transpose.
+__device__ __forceinline__ unsigned transposed(unsigned word) {
+  unsigned result;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(word));
+  return result;
 }

@@ -18,7 +18,7 @@ enum class Rescale { ALWAYS = 0, ON_NEW_MAX = 1, LAZY = 2 };
 
 constexpr float LOG2_E = 1.44269504088896340736f;
 constexpr float LN_2 = 0.69314718055994530942f;
-constexpr float EMPTY = -__builtin_huge_valf();
+constexpr float EMPTY = __builtin_bit_cast(float, 0xff800000u); // -inf; the run-time compiler has no other word
 
 // 2^x on the special function unit: 2 ulp over the whole range, exactly 0 at -inf, 1 at 0, and NaN at
 // NaN; results below 2^-126 are flushed to 0.

@@ -1,0 +1,392 @@
+// How the keys of few queries are cut among blocks, and how what the blocks leave is folded: shared by
+// the kernels that decode. The fold over keys is fixed, whatever the grid (docs/numerics.md, Row
+// invariance): keys are cut at absolute positions into cells, which fold in the binary tree over
+// their absolute numbers. A unit of work is ROWS rows (the queries of all heads that share a key head)
+// over an aligned chunk of 2^levels cells: it folds its part of the tree and leaves one state.
+// `foldChunks` does the rest of the same tree and finishes the rows.
+//
+// foldChunks   grid: as many warps as rowWarps for each of (batch, query heads, queries of the
+//              longest), FOLD_THREADS; may be launched as a programmatic dependent of the kernel
+//              before it
+//
+// Before including this, a kernel defines VALUE_DIM, ROWS and SCORES; WARPS; TILE, the keys that a
+// block takes at a time, a divisor of CELL; MERGED, the rows whose warps are folded at a time, a
+// divisor of ROWS; and MOST_LEVELS, for which it has shared memory.
+#pragma once
+#include "scores.cuh"
+
+constexpr int CELL_SHIFT = 8;
+constexpr int CELL = 1 << CELL_SHIFT; // keys
+constexpr int LEVEL_STATES = MOST_LEVELS > 0 ? MOST_LEVELS : 1;
+constexpr int THREADS = WARPS * 32;
+constexpr int POISON_WORDS = (VALUE_DIM + 31) / 32;
+
+struct DecodePlan {
+  float* outputs; // (units, ROWS, VALUE_DIM): O of the chunks' states
+  float2* sums;   // (units, ROWS): their m and l
+  int rowTiles;   // of ROWS rows, of the sequence with the most
+  int chunks;     // of the sequence with the most
+  int levels;     // a chunk is 2^levels cells; at most MOST_LEVELS
+  int units;      // (batch, key heads, rowTiles, chunks)
+  int rowWarps;   // of foldChunks: FOLD_WARPS where there are more than a few chunks, else 1
+  int pad;
+};
+
+// A tile of rows of one key head, and the keys that any of them sees.
+struct RowTile {
+  int number;
+  int sequence;
+  int keyHead;
+  int firstRow;
+  int rows; // at most ROWS
+  int64 firstChunk; // chunk 0 of the tile's units: the first that any query of the sequence sees
+  Interval seen;
+};
+
+__device__ __forceinline__ int groupOf(const AttentionArguments& a) {
+  return a.queryHeads / a.keyHeads;
+}
+
+__device__ __forceinline__ int keyShift(const DecodePlan& plan) { return CELL_SHIFT + plan.levels; }
+
+__device__ __forceinline__ RowTile rowTile(const AttentionArguments& a, const DecodePlan& plan,
+                                           int number) {
+  RowTile tile;
+  tile.number = number;
+  tile.firstRow = number % plan.rowTiles * ROWS;
+  const int pair = number / plan.rowTiles;
+  tile.keyHead = pair % a.keyHeads;
+  tile.sequence = pair / a.keyHeads;
+  const Sequence& s = a.sequences[tile.sequence];
+  const int group = groupOf(a);
+  tile.rows = (int)smaller(s.queries * group - tile.firstRow, ROWS);
+  tile.firstChunk = visibleTo(s, 0).begin >> keyShift(plan);
+  tile.seen = {0, 0};
+  if (tile.rows > 0) {
+    tile.seen.begin = visibleTo(s, tile.firstRow / group).begin;
+    tile.seen.end = visibleTo(s, (tile.firstRow + tile.rows - 1) / group).end;
+  }
+  return tile;
+}
+
+// What the score of a row needs.
+struct RowView {
+  Row row;
+  Interval visible;
+  float slope;
+};
+
+// Row r of a tile; spare rows repeat the last.
+__device__ __forceinline__ RowView rowView(const AttentionArguments& a, const RowTile& tile,
+                                           int r) {
+  const Sequence& s = a.sequences[tile.sequence];
+  const int group = groupOf(a);
+  const int own = tile.firstRow + min(r, tile.rows - 1);
+  const int head = tile.keyHead * group + own % group;
+  return {{tile.sequence, head, own / group, s.firstKey},
+          visibleTo(s, own / group),
+          slopeOf(a, tile.sequence, head)};
+}
+
+// Walks over the units from one to, exclusively, another, and over the tiles of keys in each.
+struct Walk {
+  int unit;
+  int chunk; // of the tile's chunks
+  int last;  // unit, exclusively
+  RowTile rows;
+  int64 position; // of the tile of keys
+  int64 end;      // of the unit's keys
+
+  __device__ __forceinline__ void start(const AttentionArguments& a, const DecodePlan& plan,
+                                        int first, int before) {
+    unit = first;
+    last = before;
+    if (unit < last) {
+      rows = rowTile(a, plan, unit / plan.chunks);
+      chunk = unit % plan.chunks;
+      enter(plan);
+    }
+  }
+
+  __device__ __forceinline__ void enter(const DecodePlan& plan) {
+    const int64 from = rows.firstChunk + chunk << keyShift(plan);
+    position = larger(from, rows.seen.begin) & ~(int64)(TILE - 1);
+    end = smaller(from + (1ll << keyShift(plan)), rows.seen.end);
+  }
+
+  // Moves on over units that have no tile left; false at the end.
+  __device__ __forceinline__ bool settle(const AttentionArguments& a, const DecodePlan& plan) {
+    while (unit < last && position >= end) {
+      unit++;
+      chunk++;
+      if (chunk == plan.chunks && unit < last) {
+        chunk = 0;
+        rows = rowTile(a, plan, rows.number + 1);
+      }
+      enter(plan);
+    }
+    return unit < last;
+  }
+};
+
+// A block's share of the units.
+__device__ __forceinline__ Walk blocksWalk(const AttentionArguments& a, const DecodePlan& plan) {
+  Walk walk;
+  walk.start(a, plan, (int)((int64)plan.units * blockIdx.x / gridDim.x),
+             (int)((int64)plan.units * (blockIdx.x + 1) / gridDim.x));
+  return walk;
+}
+
+// (m, l, O) of one row, four dimensions of it.
+struct Piece {
+  float m;
+  float l;
+  float4 o;
+};
+
+// Both states scaled to the larger maximum and added; an empty one changes no bit of the other.
+__device__ __forceinline__ Piece merge(const Piece& x, const Piece& y) {
+  Piece z;
+  z.m = fmaxf(x.m, y.m);
+  const float cx = correctionOf<SCORES>(x.m, z.m);
+  const float cy = correctionOf<SCORES>(y.m, z.m);
+  z.l = fmaf(x.l, cx, y.l * cy); // written out: one rounding everywhere
+  z.o.x = fmaf(x.o.x, cx, y.o.x * cy);
+  z.o.y = fmaf(x.o.y, cx, y.o.y * cy);
+  z.o.z = fmaf(x.o.z, cx, y.o.z * cy);
+  z.o.w = fmaf(x.o.w, cx, y.o.w * cy);
+  return z;
+}
+
+// What the warps of a block leave of a cell, and the states of the unit's subtrees: level n holds 2^n
+// cells.
+struct CellStates {
+  float outputs[WARPS][MERGED][VALUE_DIM]; // O of MERGED rows
+  float2 sums[WARPS][ROWS];                   // m and l
+  float levelOutputs[LEVEL_STATES][ROWS][VALUE_DIM];
+  float2 levelSums[LEVEL_STATES][ROWS];
+  unsigned poison[ROWS][POISON_WORDS]; // components that a value that is not finite has reached
+};
+
+// How a cell is closed. Its state carries into the levels like one into a binary counter; the unit's
+// last cell takes all levels with it and leaves the unit's state in device memory.
+struct Closing {
+  int unitNumber;
+  int level; // where the cell's state goes, unless it is the last
+  bool last;
+  bool careful;      // poison is to be looked at
+  unsigned occupied; // levels that hold a state: a bit for each
+
+  __device__ __forceinline__ unsigned occupiedAfter() const {
+    return last ? 0 : occupied >> level << level | 1u << level;
+  }
+};
+
+__device__ __forceinline__ Closing closing(const DecodePlan& plan, int unitNumber, int64 cell,
+                                           bool last, bool careful, unsigned occupied) {
+  int level = 0;
+  while (!last && (cell >> level & 1)) {
+    level++;
+  }
+  return {unitNumber, level, last, careful, occupied};
+}
+
+__device__ __forceinline__ float4 poisoned(float4 o, unsigned poison) {
+  const float nan = __int_as_float(0x7fffffff);
+  return make_float4(poison & 1 ? nan : o.x, poison & 2 ? nan : o.y, poison & 4 ? nan : o.z,
+                     poison & 8 ? nan : o.w);
+}
+
+// Folds the warps' states of rows `first` to first + MERGED - 1, in the order of the warps, and goes
+// on in the tree. The block has written and waited; it waits again before it writes more.
+__device__ __forceinline__ void foldWarps(const DecodePlan& plan, CellStates& states,
+                                          const Closing& closing, int first) {
+  for (int i = threadIdx.x; i < MERGED * VALUE_DIM / 4; i += THREADS) {
+    const int r = first + i / (VALUE_DIM / 4);
+    const int d = i % (VALUE_DIM / 4) * 4;
+    Piece piece = {EMPTY, 0.0f, {}};
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) {
+      const float2 sums = states.sums[w][r];
+      const float4 o = *reinterpret_cast<const float4*>(&states.outputs[w][r - first][d]);
+      piece = merge(piece, {sums.x, sums.y, o});
+    }
+    if (closing.careful) {
+      piece.o = poisoned(piece.o, states.poison[r][d / 32] >> d % 32);
+    }
+    if (MOST_LEVELS > 0) {
+      for (int n = 0; n < (closing.last ? plan.levels : closing.level); n++) {
+        if (closing.occupied >> n & 1) {
+          const float2 sums = states.levelSums[n][r];
+          const float4 o = *reinterpret_cast<const float4*>(&states.levelOutputs[n][r][d]);
+          piece = merge({sums.x, sums.y, o}, piece);
+        }
+      }
+    }
+    if (closing.last) {
+      const int64 row = (int64)closing.unitNumber * ROWS + r;
+      *reinterpret_cast<float4*>(plan.outputs + row * VALUE_DIM + d) = piece.o;
+      if (d == 0) {
+        plan.sums[row] = make_float2(piece.m, piece.l);
+      }
+    } else if (MOST_LEVELS > 0) {
+      *reinterpret_cast<float4*>(&states.levelOutputs[closing.level][r][d]) = piece.o;
+      if (d == 0) {
+        states.levelSums[closing.level][r] = make_float2(piece.m, piece.l);
+      }
+    }
+  }
+}
+
+// Forgets what non-finite values have reached; the block waits before it goes on.
+__device__ __forceinline__ void clearPoison(CellStates& states) {
+  for (int i = threadIdx.x; i < ROWS * POISON_WORDS; i += THREADS) {
+    states.poison[0][i] = 0;
+  }
+  __syncthreads();
+}
+
+// The kernels of one call may overlap: the next may start, up to where it waits, while the last blocks
+// of the one before it still run.
+__device__ __forceinline__ void letNextStart() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void waitForPrevious() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Folds the states of a row's chunks in the rest of the tree and finishes the row. A warp takes eight
+// chunks at a time, from a multiple of eight on. Where there are many chunks, eight warps share a row
+// and the first folds what they got; where there are few, a warp has a row for itself. A step's state
+// carries into the levels of the rest.
+constexpr int FOLD_WARPS = 8;
+constexpr int FOLD_THREADS = FOLD_WARPS * 32;
+constexpr int FOLD_EACH = 8;    // chunks
+constexpr int FOLD_LEVELS = 24; // 2^24 steps
+constexpr int QUADS = VALUE_DIM / 4; // of a row, four dimensions each
+constexpr int LANE_QUADS = (QUADS + 31) / 32; // of a lane: lane, lane + 32, ...
+
+struct FoldShared {
+  float4 outputs[FOLD_WARPS][32];
+  float2 sums[FOLD_WARPS];
+};
+
+// The binary tree over eight neighbours.
+__device__ __forceinline__ Piece mergeEight(const Piece (&x)[FOLD_EACH]) {
+  return merge(merge(merge(x[0], x[1]), merge(x[2], x[3])),
+               merge(merge(x[4], x[5]), merge(x[6], x[7])));
+}
+
+__device__ __forceinline__ Piece emptyPiece() { return {EMPTY, 0.0f, {}}; }
+
+// Eight chunks from `chunk` on, of those from `from` to before `to`; `unit` is chunk 0's.
+__device__ __forceinline__ Piece foldEight(const DecodePlan& plan, int64 unit, int row, int quad,
+                                           int64 chunk, int64 from, int64 to) {
+  Piece pieces[FOLD_EACH];
+#pragma unroll
+  for (int i = 0; i < FOLD_EACH; i++) {
+    pieces[i] = emptyPiece();
+    if (chunk + i >= from && chunk + i < to) {
+      const int64 state = (unit + chunk + i) * ROWS + row;
+      const float2 sums = __ldcg(plan.sums + state);
+      const float4* o = reinterpret_cast<const float4*>(plan.outputs + state * VALUE_DIM);
+      pieces[i] = {sums.x, sums.y, __ldcg(o + min(quad, QUADS - 1))};
+    }
+  }
+  return mergeEight(pieces);
+}
+
+// Stores four outputs of a row, of those that there are, and its logarithm.
+__device__ __forceinline__ void finishRow(const AttentionArguments& a, const Sequence& s, int head,
+                                          int64 query, int quad, const Piece& whole) {
+  const bool hasSink = a.sink.data != nullptr;
+  const Finish f =
+      finish(naturalOf<SCORES>(whole.m), whole.l, hasSink, hasSink ? sinkOf(a, head) : 0.0f);
+  const int64 out = s.queryBlock * a.out.block + head * a.out.head
+                    + (s.queryRow + query) * a.out.row;
+  const float o[4] = {whole.o.x, whole.o.y, whole.o.z, whole.o.w};
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    if (4 * quad + i < a.valueDim) {
+      store(a.out.data, a.out.type, out + 4 * quad + i, o[i] * f.factor);
+    }
+  }
+  if (quad == 0 && a.lse.data != nullptr) {
+    store(const_cast<unsigned char*>(a.lse.data), a.lse.type,
+          s.queryBlock * a.lse.sequence + head * a.lse.head + (s.queryRow + query) * a.lse.query,
+          f.logSumExp);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(FOLD_THREADS)
+    foldChunks(const __grid_constant__ AttentionArguments a,
+               const __grid_constant__ DecodePlan plan) {
+  __shared__ FoldShared shared;
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  const bool shares = plan.rowWarps > 1;
+  const int64 number = shares ? blockIdx.x : (int64)blockIdx.x * FOLD_WARPS + warp;
+  const int64 query = number % a.mostQueries;
+  const int head = (int)(number / a.mostQueries % a.queryHeads);
+  const int64 sequence = number / a.mostQueries / a.queryHeads;
+  if (sequence >= a.batch || query >= a.sequences[sequence].queries) {
+    return; // all warps of the row
+  }
+  const Sequence& s = a.sequences[sequence];
+  const int64 row = query * groupOf(a) + head % groupOf(a);
+  const RowTile tile = rowTile(
+      a, plan,
+      (int)((sequence * a.keyHeads + head / groupOf(a)) * plan.rowTiles + row / ROWS));
+  // Chunks outside of what the tile's rows see have no state.
+  const Interval seen = tile.seen;
+  const int64 from = seen.begin >> keyShift(plan);
+  const int64 to = seen.end <= seen.begin ? from : ((seen.end - 1) >> keyShift(plan)) + 1;
+  const int64 unit = (int64)tile.number * plan.chunks - tile.firstChunk;
+  const int stepChunks = FOLD_EACH * plan.rowWarps;
+  waitForPrevious();
+  for (int i = 0; i < LANE_QUADS; i++) {
+    const int quad = lane + 32 * i;
+    Piece levels[FOLD_LEVELS];
+    unsigned occupied = 0;
+    for (int64 step = from / stepChunks; step * stepChunks < to; step++) {
+      const int64 first = step * stepChunks + (shares ? warp * FOLD_EACH : 0);
+      Piece piece = foldEight(plan, unit, (int)(row % ROWS), quad, first, from, to);
+      if (shares) {
+        shared.outputs[warp][lane] = piece.o;
+        if (lane == 0) {
+          shared.sums[warp] = make_float2(piece.m, piece.l);
+        }
+        __syncthreads();
+        Piece pieces[FOLD_EACH];
+#pragma unroll
+        for (int w = 0; w < FOLD_WARPS && warp == 0; w++) {
+          pieces[w] = {shared.sums[w].x, shared.sums[w].y, shared.outputs[w][lane]};
+        }
+        piece = warp == 0 ? mergeEight(pieces) : piece;
+        __syncthreads();
+      }
+      int level = 0;
+      for (; step >> level & 1; level++) {
+        if (occupied >> level & 1) {
+          piece = merge(levels[level], piece);
+        }
+      }
+      levels[level] = piece;
+      occupied = occupied >> level << level | 1u << level;
+    }
+    Piece whole = emptyPiece();
+    for (int level = 0; occupied >> level != 0; level++) {
+      if (occupied >> level & 1) {
+        whole = merge(levels[level], whole);
+      }
+    }
+    if (!shares || warp == 0) {
+      finishRow(a, s, head, query, quad, whole);
+    }
+  }
+}
