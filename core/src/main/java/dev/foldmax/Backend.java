@@ -177,6 +177,13 @@ public interface Backend extends AutoCloseable {
    * finished partial (output, lse) is the state (lse, 1, output). A partial whose lse is -inf is
    * ignored, whatever its output holds; one that is merged with such ones only keeps its bits.
    *
+   * <p>A partial knows its own keys only. Masks and ALiBi count positions within the keys of the
+   * call that they are given to, from 0, and align its last query with its last key unless told
+   * otherwise: {@link Mask#causal()} over the first half of the keys is not the first half of a
+   * causal mask over all. Give each part the mask that its keys have in the whole, for instance by
+   * {@link Mask#of(MaskFunction)}, and a bias in place of ALiBi. Sinks go to one part only, for
+   * each part that has them counts them once more.
+   *
    * @param outputs at least one, floating, all of one shape (..., Dv)
    * @param lses as many, floating, all of the shape of the outputs without the last dimension
    * @param out floating, of the shape of an output; may be one of them
@@ -210,6 +217,10 @@ public interface Backend extends AutoCloseable {
   /** {@link #topK(Tensor, Tensor, Tensor, Tensor)} into new tensors. */
   default TopK topK(Tensor x, int k) {
     long[] shape = Arrays.copyOf(Backends.withoutLast("x", x), x.rank());
+    if (k < 0 || k > x.shape(-1)) {
+      throw new IllegalArgumentException(
+          "k: expected 0 to " + x.shape(-1) + ", the last dimension of x " + x + ", got " + k);
+    }
     shape[x.rank() - 1] = k;
     TopK result =
         new TopK(
