@@ -107,7 +107,7 @@ class LauncherTest {
       Shell.Result result = Shell.start(elsewhere, noJdk, command).result();
       assertThat(result.status()).isEqualTo(2);
       assertThat(result.out()).isEmpty();
-      assertThat(result.err()).startsWith("Foldmax needs a JDK, version 25 or later");
+      assertThat(result.err()).startsWith("Foldmax needs a JDK, version 25.0.3 or later");
     }
     assertThat(tree.resolve(".foldmax-build")).doesNotExist();
   }
