@@ -254,9 +254,9 @@ final class SoftmaxCommand implements Callable<Integer> {
 
   private static void describeTime(
       Report report, Tensor x, Map<String, Tensor> results, Stopwatch time) {
-    double bytes = (double) x.elements() * x.dtype().bytes();
+    long bytes = x.elements() * x.dtype().bytes();
     for (Tensor result : results.values()) {
-      bytes += (double) result.elements() * result.dtype().bytes();
+      bytes += result.elements() * result.dtype().bytes();
     }
     report.line("time", time.describe());
     report.field("time", time.json());
@@ -271,7 +271,8 @@ final class SoftmaxCommand implements Callable<Integer> {
   /** Shows the largest elements of the first rows: index, value and probability. */
   private static void show(Report report, Tensor values, Tensor indices, Tensor probabilities) {
     List<Map<String, Object>> shown = new ArrayList<>();
-    for (long row = 0; row < Math.min(Rows.count(values), SHOWN_ROWS); row++) {
+    long rows = Rows.count(values);
+    for (long row = 0; row < Math.min(rows, SHOWN_ROWS); row++) {
       List<String> words = new ArrayList<>();
       List<Map<String, Object>> elements = new ArrayList<>();
       for (long i = 0; i < values.shape(-1); i++) {
@@ -297,6 +298,10 @@ final class SoftmaxCommand implements Callable<Integer> {
       json.put("row", row);
       json.put("largest", elements);
       shown.add(json);
+    }
+    if (rows > SHOWN_ROWS) {
+      long rest = rows - SHOWN_ROWS;
+      report.line("", rest + (rest == 1 ? " more row" : " more rows"));
     }
     report.field("rows", shown);
   }

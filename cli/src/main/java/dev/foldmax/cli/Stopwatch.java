@@ -87,7 +87,11 @@ record Stopwatch(double first, double best, double median, int repeats, boolean 
     }
     Arrays.sort(repeats, 0, n);
     return new Stopwatch(
-        first, Math.min(first, repeats[0]), repeats[n / 2], n, rounds.areSettled());
+        first,
+        Math.min(first, repeats[0]),
+        repeats[n / 2],
+        n,
+        n == MOST_REPEATS || rounds.areSettled());
   }
 
   private static double seconds(Runnable job, LongSupplier clock) {

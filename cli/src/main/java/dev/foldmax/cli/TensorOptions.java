@@ -48,7 +48,7 @@ final class TensorOptions {
       paramLabel = "LAYOUT",
       converter = Choice.OfLayout.class,
       description =
-          "bhld, or blhd for (batch, length, heads, dim): that of q, k, v, expected and the output;"
+          "bhld, or blhd for (batch, length, heads, dim), also known as bhsd and bshd: that of q, k, v, expected and the output;"
               + " the logsumexp's is the same without dim.")
   private Layout layout = Layout.BHLD;
 
