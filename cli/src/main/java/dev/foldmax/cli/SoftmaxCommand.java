@@ -168,6 +168,9 @@ final class SoftmaxCommand implements Callable<Integer> {
       return files.npy(file, "x");
     }
     SafeTensors tensors = files.safeTensors(file);
+    if (tensors.names().isEmpty()) {
+      throw new Failure(file + ": has no tensors");
+    }
     if (tensorName == null && tensors.names().size() != 1) {
       throw new Failure(
           file
