@@ -289,4 +289,11 @@ class TensorTest {
       assertThat(tensor.offset(64, 2)).isEqualTo(bytes / Float.BYTES - 1);
     }
   }
+
+  @Test
+  void moreBytesThanCanBeCountedAreRefused() {
+    assertThatIllegalArgumentException()
+        .isThrownBy(() -> Tensor.allocate(DType.F32, 1L << 62))
+        .withMessage("shape: F32[4611686018427387904] has more bytes than 64 bits can count");
+  }
 }
