@@ -147,13 +147,7 @@ final class DoubleRowPass extends RowPass {
 
   @Override
   double firstMax() {
-    double max = Double.NEGATIVE_INFINITY;
-    for (int i = from; i < from + Math.min(n, FIRST); i++) {
-      if (source[i] > max) {
-        max = source[i];
-      }
-    }
-    return max;
+    return DoubleRows.maxOfFew(source, from, Math.min(n, FIRST));
   }
 
   @Override
@@ -214,8 +208,8 @@ final class DoubleRowPass extends RowPass {
   }
 
   @Override
-  long above(int i, int length, double threshold) {
-    return DoubleRows.above(source, from + i, length, threshold);
+  int above(int begin, int end, double threshold, int[] positions) {
+    return DoubleRows.above(source, from, begin, end, threshold, positions);
   }
 
   @Override

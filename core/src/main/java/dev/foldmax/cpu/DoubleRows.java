@@ -13,6 +13,8 @@ final class DoubleRows {
 
   static final int SUMS = RowPass.BLOCK / 32 + 2 * V;
 
+  private static final long PAIR = (1L << (2 * V)) - 1;
+
   private static final double FACTOR = Exponential.LOG2_E_DOUBLE;
   private static final double FACTOR_LOW = Exponential.LOG2_E_DOUBLE_LOW;
   private static final double LEAST = Exponential.least(FACTOR);
@@ -61,6 +63,15 @@ final class DoubleRows {
   }
 
   /** As in {@link FloatRows}. */
+  static double maxOfFew(double[] x, int from, int n) {
+    long max = Long.MIN_VALUE;
+    for (int i = from; i < from + n; i++) {
+      max = Math.max(max, order(Double.doubleToRawLongBits(x[i]))); // without a branch
+    }
+    return Double.longBitsToDouble(order(max));
+  }
+
+  /** As in {@link FloatRows}. */
   static double kthLargest(double[] lanes, int k) {
     DoubleVector a = DoubleVector.fromArray(Species.F64, lanes, 0);
     DoubleVector b = DoubleVector.fromArray(Species.F64, lanes, V);
@@ -78,9 +89,7 @@ final class DoubleRows {
     return Double.longBitsToDouble(order(kth));
   }
 
-  /**
-   * The bits of a number, but for NaN, as an integer of the same order, and the other way round.
-   */
+  /** The bits of a number as an integer of the same order, and the other way round. */
   private static long order(long bits) {
     return bits ^ ((bits >> 63) & Long.MAX_VALUE);
   }
@@ -479,23 +488,31 @@ final class DoubleRows {
     return n;
   }
 
-  /**
-   * A bit for each of n elements: whether it is above the threshold or either is NaN.
-   *
-   * @param n at most 64
-   */
-  static long above(double[] x, int from, int n, double threshold) {
+  /** As in {@link FloatRows}. */
+  static int above(double[] x, int from, int begin, int end, double threshold, int[] positions) {
     DoubleVector t = DoubleVector.broadcast(Species.F64, threshold);
-    long upTo = 0;
-    int i = 0;
-    for (; i <= n - V; i += V) {
-      upTo |=
-          DoubleVector.fromArray(Species.F64, x, from + i).compare(VectorOperators.LE, t).toLong()
-              << i;
+    int count = 0;
+    int i = begin;
+    for (; i <= end - 2 * V; i += 2 * V) {
+      long low =
+          DoubleVector.fromArray(Species.F64, x, from + i).compare(VectorOperators.LE, t).toLong();
+      long high =
+          DoubleVector.fromArray(Species.F64, x, from + i + V)
+              .compare(VectorOperators.LE, t)
+              .toLong();
+      long found = ~(low | (high << V)) & PAIR;
+      // The first without a branch, which would go either way at random.
+      positions[count] = i + Long.numberOfTrailingZeros(found);
+      count += (int) (-found >>> 63);
+      for (long more = found & (found - 1); more != 0; more &= more - 1) {
+        positions[count++] = i + Long.numberOfTrailingZeros(more);
+      }
     }
-    for (; i < n; i++) {
-      upTo |= (x[from + i] <= threshold ? 1L : 0L) << i;
+    for (; i < end; i++) {
+      if (!(x[from + i] <= threshold)) {
+        positions[count++] = i;
+      }
     }
-    return ~upTo & (-1L >>> (64 - n));
+    return count;
   }
 }

@@ -148,13 +148,7 @@ final class FloatRowPass extends RowPass {
 
   @Override
   double firstMax() {
-    float max = Float.NEGATIVE_INFINITY;
-    for (int i = from; i < from + Math.min(n, FIRST); i++) {
-      if (source[i] > max) {
-        max = source[i];
-      }
-    }
-    return max;
+    return FloatRows.maxOfFew(source, from, Math.min(n, FIRST));
   }
 
   @Override
@@ -216,8 +210,8 @@ final class FloatRowPass extends RowPass {
   }
 
   @Override
-  long above(int i, int length, double threshold) {
-    return FloatRows.above(source, from + i, length, (float) threshold);
+  int above(int begin, int end, double threshold, int[] positions) {
+    return FloatRows.above(source, from, begin, end, (float) threshold, positions);
   }
 
   @Override

@@ -19,6 +19,9 @@ final class FloatRows {
   /** How many sums of runs, of a lane each, a block comes to. */
   static final int SUMS = RowPass.BLOCK / 32 + 2 * V;
 
+  /** A bit for each lane of two vectors. */
+  private static final long PAIR = (1L << (2 * V)) - 1;
+
   private static final float FACTOR = Exponential.LOG2_E;
   private static final float FACTOR_LOW = Exponential.LOG2_E_LOW;
   private static final float LEAST = Exponential.least(FACTOR);
@@ -67,6 +70,19 @@ final class FloatRows {
   }
 
   /**
+   * The largest of some elements; NaN or the largest of the others if one of them is NaN.
+   *
+   * @param n at least 1
+   */
+  static float maxOfFew(float[] x, int from, int n) {
+    int max = Integer.MIN_VALUE;
+    for (int i = from; i < from + n; i++) {
+      max = Math.max(max, order(Float.floatToRawIntBits(x[i]))); // without a branch
+    }
+    return Float.intBitsToFloat(order(max));
+  }
+
+  /**
    * The k-th largest of {@link #largestOfLanes these lanes}.
    *
    * @param k at least 1 and at most the number of lanes
@@ -88,9 +104,7 @@ final class FloatRows {
     return Float.intBitsToFloat(order(kth));
   }
 
-  /**
-   * The bits of a number, but for NaN, as an integer of the same order, and the other way round.
-   */
+  /** The bits of a number as an integer of the same order, and the other way round. */
   private static int order(int bits) {
     return bits ^ ((bits >> 31) & Integer.MAX_VALUE);
   }
@@ -494,22 +508,37 @@ final class FloatRows {
   }
 
   /**
-   * A bit for each of n elements: whether it is above the threshold or either is NaN.
+   * Finds the elements that are above the threshold, or NaN, or all if that is NaN.
    *
-   * @param n at most 64
+   * @param begin where to start, relative to from
+   * @param end where to end, relative to from
+   * @param positions receives their positions, relative to from, in order; it has room for all
+   * @return their number
    */
-  static long above(float[] x, int from, int n, float threshold) {
+  static int above(float[] x, int from, int begin, int end, float threshold, int[] positions) {
     FloatVector t = FloatVector.broadcast(Species.F32, threshold);
-    long upTo = 0;
-    int i = 0;
-    for (; i <= n - V; i += V) {
-      upTo |=
-          FloatVector.fromArray(Species.F32, x, from + i).compare(VectorOperators.LE, t).toLong()
-              << i;
+    int count = 0;
+    int i = begin;
+    for (; i <= end - 2 * V; i += 2 * V) {
+      long low =
+          FloatVector.fromArray(Species.F32, x, from + i).compare(VectorOperators.LE, t).toLong();
+      long high =
+          FloatVector.fromArray(Species.F32, x, from + i + V)
+              .compare(VectorOperators.LE, t)
+              .toLong();
+      long found = ~(low | (high << V)) & PAIR;
+      // The first without a branch, which would go either way at random.
+      positions[count] = i + Long.numberOfTrailingZeros(found);
+      count += (int) (-found >>> 63);
+      for (long more = found & (found - 1); more != 0; more &= more - 1) {
+        positions[count++] = i + Long.numberOfTrailingZeros(more);
+      }
     }
-    for (; i < n; i++) {
-      upTo |= (x[from + i] <= threshold ? 1L : 0L) << i;
+    for (; i < end; i++) {
+      if (!(x[from + i] <= threshold)) {
+        positions[count++] = i;
+      }
     }
-    return ~upTo & (-1L >>> (64 - n));
+    return count;
   }
 }

@@ -23,12 +23,13 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   /** How many elements the first guess at the size of the largest is made from. */
   static final int FIRST = 16;
 
-  /** Elements that are compared with a threshold together. */
-  private static final int GROUP = Long.SIZE;
+  /** Elements that are compared with one threshold if nothing is known of them. */
+  private static final int GROUP = 64;
 
   private final RowState span = new RowState();
   private final RowState row = new RowState();
   private final Selection selection = new Selection();
+  private final int[] positions = new int[BLOCK];
   private final RowDraw draw = new RowDraw();
   private final Nucleus nucleus = new Nucleus();
   private double[] weights = new double[16];
@@ -88,7 +89,7 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
    */
   abstract double boundOfRuns(int k, int n);
 
-  /** The largest of the first elements of the source that is not NaN. */
+  /** The largest of the first elements of the source; not finite, or any of the others, if NaN. */
   abstract double firstMax();
 
   /**
@@ -143,11 +144,13 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   abstract int lanes();
 
   /**
-   * A bit for each of these elements from i on: whether it is above the threshold or NaN.
+   * Finds the elements from begin to below end that are above the threshold or NaN, or all if that
+   * is NaN.
    *
-   * @param length at most 64
+   * @param positions receives their positions in order; it has room for all
+   * @return their number
    */
-  abstract long above(int i, int length, double threshold);
+  abstract int above(int begin, int end, double threshold, int[] positions);
 
   /**
    * Makes a run of a row, with a weight, one of the sources of {@link #weightedSum}.
@@ -335,9 +338,7 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
       if (isAnyAbove(run, into.threshold())) {
         int length = Math.min(runLength(), noted - at);
         open(x, rowNumber, begin + at, length);
-        for (int i = 0; i < length; i += GROUP) {
-          offer(begin + at, i, Math.min(length, i + GROUP), into);
-        }
+        offer(begin + at, 0, length, into);
       }
     }
     if (noted < n) {
@@ -356,11 +357,11 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
     }
   }
 
-  /** As {@link #select(long, int, int, Selection)}, for one to {@link #GROUP} elements. */
+  /** As {@link #select(long, int, int, Selection)}, with all compared with one threshold. */
   private void offer(long index, int begin, int end, Selection into) {
-    for (long bits = above(begin, end - begin, into.threshold()); bits != 0; bits &= bits - 1) {
-      int i = begin + Long.numberOfTrailingZeros(bits);
-      into.offer(element(i), index + i);
+    int count = above(begin, end, into.threshold(), positions);
+    for (int i = 0; i < count; i++) {
+      into.offer(element(positions[i]), index + positions[i]);
     }
   }
 
