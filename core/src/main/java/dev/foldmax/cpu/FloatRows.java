@@ -19,6 +19,9 @@ final class FloatRows {
   /** How many sums of runs, of a lane each, a block comes to. */
   static final int SUMS = RowPass.BLOCK / 32 + 2 * V;
 
+  /** A bit for each lane of two vectors. */
+  private static final long PAIR = (1L << (2 * V)) - 1;
+
   private static final float FACTOR = Exponential.LOG2_E;
   private static final float FACTOR_LOW = Exponential.LOG2_E_LOW;
   private static final float LEAST = Exponential.least(FACTOR);
@@ -28,10 +31,24 @@ final class FloatRows {
   /**
    * The largest element that is not NaN; -inf if there is none.
    *
-   * @param lanes receives the largest of each of two vectors' lanes, that is, of as many disjoint
-   *     sets
+   * @param lanes receives what {@link #largestOfLanes} gives
    */
   static float max(float[] x, int from, int n, float[] lanes) {
+    largestOfLanes(x, from, n, lanes);
+    float largest = lanes[0];
+    for (int lane = 1; lane < 2 * V; lane++) {
+      if (lanes[lane] > largest) {
+        largest = lanes[lane];
+      }
+    }
+    return largest;
+  }
+
+  /**
+   * The largest elements that are not NaN of as many disjoint sets as two vectors have lanes; -inf
+   * for a set without.
+   */
+  static void largestOfLanes(float[] x, int from, int n, float[] lanes) {
     FloatVector a = FloatVector.broadcast(Species.F32, Float.NEGATIVE_INFINITY);
     FloatVector b = a;
     int end = from + n;
@@ -50,13 +67,46 @@ final class FloatRows {
         lanes[0] = x[i];
       }
     }
-    float largest = lanes[0];
-    for (int lane = 1; lane < 2 * V; lane++) {
-      if (lanes[lane] > largest) {
-        largest = lanes[lane];
-      }
+  }
+
+  /**
+   * The largest of some elements; NaN or the largest of the others if one of them is NaN.
+   *
+   * @param n at least 1
+   */
+  static float maxOfFew(float[] x, int from, int n) {
+    int max = Integer.MIN_VALUE;
+    for (int i = from; i < from + n; i++) {
+      max = Math.max(max, order(Float.floatToRawIntBits(x[i]))); // without a branch
     }
-    return largest;
+    return Float.intBitsToFloat(order(max));
+  }
+
+  /**
+   * The k-th largest of {@link #largestOfLanes these lanes}.
+   *
+   * @param k at least 1 and at most the number of lanes
+   */
+  static float kthLargest(float[] lanes, int k) {
+    FloatVector a = FloatVector.fromArray(Species.F32, lanes, 0);
+    FloatVector b = FloatVector.fromArray(Species.F32, lanes, V);
+    int kth = Integer.MIN_VALUE;
+    for (float lane : lanes) {
+      int count =
+          a.compare(VectorOperators.GE, lane).trueCount()
+              + b.compare(VectorOperators.GE, lane).trueCount();
+      // Without a branch, which would go either way at random.
+      int isLess = (count - k) >> 31;
+      kth =
+          Math.max(
+              kth, (order(Float.floatToRawIntBits(lane)) & ~isLess) | (Integer.MIN_VALUE & isLess));
+    }
+    return Float.intBitsToFloat(order(kth));
+  }
+
+  /** The bits of a number as an integer of the same order, and the other way round. */
+  private static int order(int bits) {
+    return bits ^ ((bits >> 31) & Integer.MAX_VALUE);
   }
 
   /**
@@ -237,53 +287,72 @@ final class FloatRows {
   }
 
   /**
-   * As {@link #nearSum}, and looks for elements above a threshold.
+   * As {@link #nearSum}, and finds the largest of each lane of each {@link #RUN}.
    *
-   * @param threshold not NaN
-   * @param above receives a vector for each {@link #RUN} of which all is in whole vectors, for
-   *     {@link #isAnyNegative}: whether an element of the run is above the threshold
+   * @param largest receives a vector for each run, the last of which may be shorter, of all that is
+   *     in whole vectors; of no use if NaN is returned
+   * @param at where the first goes
    */
   static double nearSum(
       float[] x,
       int from,
       int n,
       float shift,
-      float threshold,
       float[] rest,
       float[] sums,
-      int[] above) {
+      float[] largest,
+      int at) {
     int whole = n - n % V;
-    return NearExponential.isNear(nearSumOfVectors(x, from, whole, shift, threshold, sums, above))
+    return NearExponential.isNear(nearSumOfVectors(x, from, whole, shift, sums, largest, at))
         ? totalAndRest(x, from, n, shift, rest, sums)
         : Double.NaN;
   }
 
   private static int nearSumOfVectors(
-      float[] x, int from, int n, float shift, float threshold, float[] sums, int[] above) {
+      float[] x, int from, int n, float shift, float[] sums, float[] largest, int toLargest) {
     FloatVector m = FloatVector.broadcast(Species.F32, shift);
-    FloatVector t = FloatVector.broadcast(Species.F32, threshold);
     IntVector far = IntVector.zero(Species.I32);
     for (int begin = 0, at = 0; begin < n; begin += RUN, at += V) {
       int end = Math.min(n, begin + RUN);
       FloatVector sum = FloatVector.zero(Species.F32);
-      IntVector signs = IntVector.zero(Species.I32);
+      FloatVector max = FloatVector.broadcast(Species.F32, Float.NEGATIVE_INFINITY);
       for (int i = begin; i <= end - V; i += V) {
         FloatVector element = FloatVector.fromArray(Species.F32, x, from + i);
         FloatVector d = element.sub(m);
         FloatVector rounded = NearExponential.round(d);
         far = NearExponential.farBits(rounded).or(far);
-        signs = t.sub(element).reinterpretAsInts().or(signs);
+        max = element.blend(max, element.compare(VectorOperators.LE, max));
         sum = NearExponential.summand(d, rounded).add(sum);
       }
       sum.intoArray(sums, at);
-      signs.intoArray(above, at);
+      max.intoArray(largest, toLargest + at);
     }
     return far.reduceLanes(VectorOperators.OR);
   }
 
-  /** Whether one of a vector of numbers is negative. */
-  static boolean isAnyNegative(int[] numbers, int at) {
-    return IntVector.fromArray(Species.I32, numbers, at).compare(VectorOperators.LT, 0).anyTrue();
+  /**
+   * The largest of each lane of each {@link #RUN}, NaN where there is one.
+   *
+   * @param largest receives a vector for each run, as from {@link #nearSum}
+   * @param toLargest where the first goes
+   */
+  static void largestOfRuns(float[] x, int from, int n, float[] largest, int toLargest) {
+    int whole = n - n % V;
+    for (int begin = 0, at = toLargest; begin < whole; begin += RUN, at += V) {
+      int end = Math.min(whole, begin + RUN);
+      FloatVector max = FloatVector.broadcast(Species.F32, Float.NEGATIVE_INFINITY);
+      for (int i = begin; i <= end - V; i += V) {
+        max = FloatVector.fromArray(Species.F32, x, from + i).max(max);
+      }
+      max.intoArray(largest, at);
+    }
+  }
+
+  /** Whether one of a vector of numbers is above the threshold or either is NaN. */
+  static boolean isAnyAbove(float[] numbers, int at, float threshold) {
+    return !FloatVector.fromArray(Species.F32, numbers, at)
+        .compare(VectorOperators.LE, threshold)
+        .allTrue();
   }
 
   /** Copies less than a vector, filled up with -inf. */
@@ -438,11 +507,38 @@ final class FloatRows {
     return n;
   }
 
-  /** A bit for each lane of a vector: whether its element is above the threshold or NaN. */
-  static long above(float[] x, int from, float threshold) {
-    return FloatVector.fromArray(Species.F32, x, from)
-        .compare(VectorOperators.LE, threshold)
-        .not()
-        .toLong();
+  /**
+   * Finds the elements that are above the threshold, or NaN, or all if that is NaN.
+   *
+   * @param begin where to start, relative to from
+   * @param end where to end, relative to from
+   * @param positions receives their positions, relative to from, in order; it has room for all
+   * @return their number
+   */
+  static int above(float[] x, int from, int begin, int end, float threshold, int[] positions) {
+    FloatVector t = FloatVector.broadcast(Species.F32, threshold);
+    int count = 0;
+    int i = begin;
+    for (; i <= end - 2 * V; i += 2 * V) {
+      long low =
+          FloatVector.fromArray(Species.F32, x, from + i).compare(VectorOperators.LE, t).toLong();
+      long high =
+          FloatVector.fromArray(Species.F32, x, from + i + V)
+              .compare(VectorOperators.LE, t)
+              .toLong();
+      long found = ~(low | (high << V)) & PAIR;
+      // The first without a branch, which would go either way at random.
+      positions[count] = i + Long.numberOfTrailingZeros(found);
+      count += (int) (-found >>> 63);
+      for (long more = found & (found - 1); more != 0; more &= more - 1) {
+        positions[count++] = i + Long.numberOfTrailingZeros(more);
+      }
+    }
+    for (; i < end; i++) {
+      if (!(x[from + i] <= threshold)) {
+        positions[count++] = i;
+      }
+    }
+    return count;
   }
 }
