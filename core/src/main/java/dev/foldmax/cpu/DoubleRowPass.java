@@ -193,7 +193,9 @@ final class DoubleRowPass extends RowPass {
   }
 
   @Override
-  void scaledExponentials(double shift, double factor) {
+  void weights(RowState state) {
+    double shift = state.floor();
+    double factor = state.scale(shift);
     DoubleRows.scaledExponentials(source, from, target, to, n, shift, factor, rest);
   }
 

@@ -188,6 +188,7 @@ final class DoubleRows {
       return sum;
     }
     return isAnyHigh(x, from + whole, n - whole, shift)
+            || isAnyLow(x, from + whole, n - whole, shift)
         ? Double.NaN
         : sum + exponentials(x, from + whole, y, to + whole, n - whole, shift, rest, sums);
   }
@@ -196,6 +197,20 @@ final class DoubleRows {
   private static boolean isAnyHigh(double[] x, int from, int n, double shift) {
     for (int i = from; i < from + n; i++) {
       if (x[i] - shift > NearExponential.HIGHEST) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /**
+   * Whether an element is too small to be {@link NearExponential near} the shift. In a sum it
+   * counts for nothing, but its own weight can be a normal number, and its exponential is one for
+   * sure only relative to the largest. That of -inf is 0 as it should be.
+   */
+  private static boolean isAnyLow(double[] x, int from, int n, double shift) {
+    for (int i = from; i < from + n; i++) {
+      if (x[i] - shift < NearExponential.LOWEST && x[i] != Double.NEGATIVE_INFINITY) {
         return true;
       }
     }

@@ -194,8 +194,10 @@ final class FloatRowPass extends RowPass {
   }
 
   @Override
-  void scaledExponentials(double shift, double factor) {
-    FloatRows.scaledExponentials(source, from, target, to, n, (float) shift, (float) factor, rest);
+  void weights(RowState state) {
+    float shift = state.floatFloor();
+    float factor = (float) state.scale(shift);
+    FloatRows.scaledExponentials(source, from, target, to, n, shift, factor, rest);
   }
 
   @Override

@@ -59,7 +59,7 @@ final class RowKernels {
 
   void softmax(Tensor x, Tensor out) {
     if (x.shape(-1) > RowPass.SPAN) {
-      map(x, out, (pass, state) -> pass.scaledExponentials(state.floor(), state.scale()));
+      map(x, out, RowPass::weights);
       return;
     }
     Elements in = Elements.of(x);

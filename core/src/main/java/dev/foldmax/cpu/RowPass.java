@@ -128,8 +128,8 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   /** Target = source * factor. */
   abstract void scale(double factor);
 
-  /** Target = exp(source - shift) * factor. */
-  abstract void scaledExponentials(double shift, double factor);
+  /** Target = the weights of the source, given the state of its row. */
+  abstract void weights(RowState state);
 
   /** Target = source - (high + low), or 0 where rounding makes that positive. */
   abstract void subtract(double high, double low);
