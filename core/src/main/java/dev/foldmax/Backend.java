@@ -9,8 +9,12 @@ import org.jspecify.annotations.Nullable;
 /**
  * Where the work is done: the verbs of this library.
  *
- * <p>Every verb writes into tensors that the caller gives. Outputs must not overlap inputs or one
- * another, unless a verb says that it works in place; an output must not be broadcast (stride 0).
+ * <p>Every verb writes into tensors that the caller gives. An output must not share a byte with any
+ * other tensor of the call, unless a verb says that it works in place: then the output may be that
+ * input itself, the same elements at the same indices. Nor may it have an element at two indices,
+ * by a stride of 0 or by dimensions that cross. Both are checked for strides of any kind, and
+ * refused; views that interleave without sharing an element, such as the heads of one buffer, pass.
+ * (Only where many dimensions do not nest can the check be too long and be left to the caller.)
  * Inputs and outputs may have any strides, lie on or off the heap, and differ in type as long as
  * each is floating (indices: I32 or I64). Arithmetic is in float32, or in float64 where x, q, keys,
  * values or a partial result is F64; results are rounded once to the output's type.
@@ -186,8 +190,8 @@ public interface Backend extends AutoCloseable {
    *
    * @param outputs at least one, floating, all of one shape (..., Dv)
    * @param lses as many, floating, all of the shape of the outputs without the last dimension
-   * @param out floating, of the shape of an output; may be one of them
-   * @param lse floating, of the shape of an lse, or null; may be one of them
+   * @param out floating, of the shape of an output; may be one of the outputs
+   * @param lse floating, of the shape of an lse, or null; may be one of the lses
    */
   void merge(List<Tensor> outputs, List<Tensor> lses, Tensor out, @Nullable Tensor lse);
 

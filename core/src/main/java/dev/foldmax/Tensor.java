@@ -167,7 +167,11 @@ public final class Tensor {
             case I64 -> MemorySegment.ofArray(new long[n]);
           };
     } else {
-      segment = Arena.ofAuto().allocate(Math.multiplyExact(elements, dtype.bytes()), 64);
+      if (elements > Long.MAX_VALUE / dtype.bytes()) {
+        throw new IllegalArgumentException(
+            "shape: " + dtype + Arrays.toString(shape) + " has more bytes than 64 bits can count");
+      }
+      segment = Arena.ofAuto().allocate(elements * dtype.bytes(), 64);
     }
     return of(segment, dtype, shape);
   }

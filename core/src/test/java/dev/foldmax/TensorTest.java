@@ -305,4 +305,11 @@ class TensorTest {
       assertThatThrownBy(() -> backend.topK(x, 3)).hasMessageEndingWith("got 3");
     }
   }
+
+  @Test
+  void moreBytesThanCanBeCountedAreRefused() {
+    assertThatIllegalArgumentException()
+        .isThrownBy(() -> Tensor.allocate(DType.F32, 1L << 62))
+        .withMessage("shape: F32[4611686018427387904] has more bytes than 64 bits can count");
+  }
 }

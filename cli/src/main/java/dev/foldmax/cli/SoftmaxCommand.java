@@ -168,23 +168,17 @@ final class SoftmaxCommand implements Callable<Integer> {
       return files.npy(file, "x");
     }
     SafeTensors tensors = files.safeTensors(file);
-    if (tensorName == null && tensors.names().size() != 1) {
+    if (tensorName == null && tensors.names().size() > 1) {
       throw new Failure(
           file
               + ": has the tensors "
               + InputFiles.list(tensors.names())
               + "; choose one with --tensor NAME");
     }
-    String name = tensorName == null ? tensors.names().iterator().next() : tensorName;
+    String name =
+        tensorName == null ? tensors.names().stream().findFirst().orElse("x") : tensorName;
     return InputFiles.find(tensors, file, name, name)
-        .orElseThrow(
-            () ->
-                new Failure(
-                    file
-                        + ": has no tensor "
-                        + name
-                        + ", only "
-                        + InputFiles.list(tensors.names())));
+        .orElseThrow(() -> new Failure(InputFiles.missing(file, name, tensors.names())));
   }
 
   /** How many of the largest to take, or 0 for other results. */

@@ -244,12 +244,10 @@ final class TensorOptions {
       boolean asked = names.containsKey(role) && !name.isEmpty();
       if (found.isEmpty() && (needed || asked)) {
         throw new Failure(
-            path
-                + ": has no tensor "
-                + name
-                + ", only "
-                + InputFiles.list(tensors.names())
-                + (asked ? "" : "; --tensor " + role.tensorName() + "=NAME takes another"));
+            InputFiles.missing(path, name, tensors.names())
+                + (asked || tensors.names().isEmpty()
+                    ? ""
+                    : "; --tensor " + role.tensorName() + "=NAME takes another"));
       }
     }
   }

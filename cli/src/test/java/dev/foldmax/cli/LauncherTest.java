@@ -80,6 +80,15 @@ class LauncherTest {
     printedTheVersion(later);
     assertThat(later.err()).doesNotContain(BUILDING);
 
+    // An output that takes nothing.
+    if (Files.exists(Path.of("/dev/full"))) {
+      Path launcher = tree.resolve("foldmax");
+      List<String> full = List.of("sh", "-c", "exec \"$0\" info > /dev/full", launcher.toString());
+      Shell.Result lost = Shell.start(elsewhere, environment, full).result();
+      assertThat(lost.status()).isEqualTo(1);
+      assertThat(lost.err()).isEqualTo("foldmax info: standard output: cannot be written\n");
+    }
+
     // A source that does not compile.
     Path broken = tree.resolve("cli/src/main/java/dev/foldmax/cli/Broken.java");
     Files.writeString(broken, "class Broken {");

@@ -88,6 +88,9 @@ final class AttentionKernels {
 
   /** One call at a time: engines and partials belong to the backend. */
   synchronized void attend(AttentionCall call) {
+    if (call.queryHeads() == 0) {
+      return; // no row, and a group of no heads cannot be cut into blocks
+    }
     Grid grid = new Grid(call);
     if (grid.splits == 1) {
       workers.run(
