@@ -347,6 +347,23 @@ interface RowLaws extends Subject {
     assertThat(Math.sqrt(squares / count)).as("RMS error in ulp").isLessThanOrEqualTo(1.5);
   }
 
+  /** Where float32 has no number near the largest element. */
+  @Test
+  default void largeNumbersInFloat64() {
+    for (double large : new double[] {1e9, 1e12, -1e12, 1e15}) {
+      for (int n : new int[] {50, 40_000}) {
+        double[] numbers = new double[n];
+        Arrays.setAll(numbers, i -> large + 0.5 * (i % 7) + 0.25);
+        double[] weights =
+            backend().softmax(tensor(numbers, DType.F64, Memory.HEAP, n)).toDoubleArray();
+        double[] expected = softmax(numbers);
+        for (int i = 0; i < n; i++) {
+          assertWeight(weights[i], expected[i], 3, DType.F64, "weight " + i + " at " + large);
+        }
+      }
+    }
+  }
+
   /** A weight that is a normal number is not lost, wherever its element and the largest stand. */
   @TestFactory
   default Stream<DynamicTest> smallWeights() {
