@@ -1,5 +1,9 @@
 package dev.foldmax.cpu;
 
+import dev.foldmax.DType;
+import dev.foldmax.Tensor;
+import java.nio.ByteOrder;
+
 /**
  * Decoding whose scores' lanes are keys, see {@link FloatKeys}. Tiles, cells and the order of every
  * addition are those of {@link FloatPrefill}, and so are the bits: a token decoded alone gets what
@@ -9,6 +13,8 @@ final class FloatKeyLanes extends FloatDecode {
   private static final int V = FloatKeys.V;
 
   private float[] packs = {}; // (keyChunk / V)(keyDims, V)
+  private float[] columns = {}; // (keyDims / 4, V)
+  private final float[] scales = new float[V];
 
   FloatKeyLanes() {
     super(FloatPrefill.TILE, FloatPrefill.CELL);
@@ -45,7 +51,9 @@ final class FloatKeyLanes extends FloatDecode {
     if (array != null) {
       touch(keyElements(), array, keyDims);
     }
+    boolean bytes = packsBytes();
     int chunk = keyChunk();
+    reservePacks();
     for (int j = 0; j < keyCount; j += chunk) {
       int count = Math.min(chunk, keyCount - j);
       if (array != null && takesRuns(j, count)) {
@@ -55,6 +63,8 @@ final class FloatKeyLanes extends FloatDecode {
           pack(array, at, rowStride(keyElements()), i, run);
           i += run;
         }
+      } else if (bytes) {
+        packBytes(j, count);
       } else {
         io.readKeys(this, tileBegin + j, count, keys, 0, keyDims);
         pack(keys, 0, keyDims, 0, count);
@@ -73,13 +83,42 @@ final class FloatKeyLanes extends FloatDecode {
     return true;
   }
 
+  private void reservePacks() {
+    if (packs.length < keyChunk() * keyDims || columns.length < keyDims / Float.BYTES * V) {
+      packs = new float[keyChunk() * keyDims];
+      columns = new float[keyDims / Float.BYTES * V];
+    }
+  }
+
+  /** Whether keys are bytes side by side that fill whole vectors. */
+  private boolean packsBytes() {
+    Tensor tensor = keyElements().tensor();
+    return tensor.dtype() == DType.I8
+        && ByteOrder.nativeOrder() == ByteOrder.LITTLE_ENDIAN
+        && tensor.stride(3) == 1
+        && keyDims == call().keyDim()
+        && keyDims % (V * Float.BYTES) == 0;
+  }
+
+  /**
+   * Packs keys of I8 as if four elements were one float, and widens and scales them after: a
+   * quarter as many vectors are turned into columns, and float32 keys are written but once.
+   */
+  private void packBytes(int first, int n) {
+    int floats = keyDims / Float.BYTES;
+    io.readKeyBits(this, tileBegin + first, n, keys, floats);
+    for (int j = 0; j < n; j += V) {
+      int count = Math.min(V, n - j);
+      FloatKeys.pack(keys, j * floats, floats, count, floats, columns, 0);
+      io.readKeyScales(this, tileBegin + first + j, count, scales);
+      FloatKeys.widenBytes(columns, keyDims, scales, packs, j * keyDims);
+    }
+  }
+
   /**
    * Packs {@code n} keys, {@code stride} apart from {@code k0}, from a chunk's key {@code index}.
    */
   private void pack(float[] k, int k0, int stride, int index, int n) {
-    if (packs.length < keyChunk() * keyDims) {
-      packs = new float[keyChunk() * keyDims];
-    }
     for (int j = 0; j < n; j += V) {
       int to = (index + j) * keyDims;
       FloatKeys.pack(k, k0 + j * stride, stride, Math.min(V, n - j), keyDims, packs, to);
