@@ -57,7 +57,7 @@ abstract class FloatDecode extends TileEngine {
   private float[][] levelMax = {}; // (levels)(rows)
   private float[][] levelSum = {}; // (levels)(rows)
   float[] keys = {}; // (keyChunk, keyDims)
-  float[] values = {}; // (chunk, valueDims)
+  float[] values = {}; // (chunk, but PIECES at least, valueDims)
   float[] scores = {}; // (rows, tile)
   private float[] hidden = {}; // (rows, tile), when careful
 
@@ -135,8 +135,9 @@ abstract class FloatDecode extends TileEngine {
     if (keys.length < keyChunk() * keyDims) {
       keys = new float[keyChunk() * keyDims];
     }
-    if (values.length < chunk(valueDims) * valueDims) {
-      values = new float[chunk(valueDims) * valueDims];
+    int valueRows = Math.max(PIECES, chunk(valueDims));
+    if (values.length < valueRows * valueDims) {
+      values = new float[valueRows * valueDims];
     }
     if (keyDims != call().keyDim()) {
       Arrays.fill(keys, 0); // padding: another head dimension may have left a NaN there
