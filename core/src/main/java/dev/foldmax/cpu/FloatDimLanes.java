@@ -24,6 +24,9 @@ final class FloatDimLanes extends FloatDecode {
   /** How many of {@link #pieces} have keys in use. */
   private int streams;
 
+  /** The weights of four rows in the order in which values are added; (ROWS, TILE). */
+  private final float[] weights = new float[ROWS * TILE];
+
   FloatDimLanes() {
     super(TILE, CELL);
   }
@@ -80,6 +83,9 @@ final class FloatDimLanes extends FloatDecode {
   @Override
   void score() {
     float[] array = inPlace(keyElements(), call().keyValues().keyScales(), keyDims);
+    if (array != null && rows() >= ROWS) {
+      touch(keyElements(), array, keyDims);
+    }
     int most = array != null && rows() == 1 ? PIECE : pieceChunk(keyDims);
     for (int i = 0, n; i < PIECE; i += n) {
       n = findStreams(i, most);
@@ -131,58 +137,93 @@ final class FloatDimLanes extends FloatDecode {
   @Override
   void addValues() {
     float[] array = inPlace(valueElements(), call().keyValues().valueScales(), valueDims);
+    if (array != null && rows() >= ROWS) {
+      touch(valueElements(), array, valueDims);
+    }
     int most = array != null && rows() == 1 ? PIECE : pieceChunk(valueDims);
     for (int i = 0, n; i < PIECE; i += n) {
       n = findStreams(i, most);
-      if (array != null) {
-        for (int s = 0; s < streams; s++) {
-          pieces[s] = position(valueElements(), places[s] - lead);
+      if (streams == 0) {
+        continue;
+      }
+      if (streams > 1 && !isCareful()) {
+        fillStreams(i);
+      }
+      boolean copies = array == null || rows() >= ROWS;
+      int stride = copies ? streams * valueDims : rowStride(valueElements());
+      for (int s = 0; s < streams; s++) {
+        int key = places[s] - lead;
+        if (array == null) {
+          pieces[s] = s * valueDims;
+          io.readValues(this, tileBegin + key, n, values, pieces[s], stride);
+        } else {
+          pieces[s] = position(valueElements(), key);
+          if (copies) {
+            copyStream(array, s, n);
+          }
         }
-        addStreams(array, rowStride(valueElements()), i, n);
+      }
+      float[] v = copies || array == null ? values : array;
+      if (isCareful()) {
+        addVisibleValues(v, stride, n);
       } else {
-        for (int s = 0; s < streams; s++) {
-          pieces[s] = s * n * valueDims;
-          io.readValues(this, tileBegin + places[s] - lead, n, values, pieces[s], valueDims);
-        }
-        addStreams(values, valueDims, i, n);
+        addStreams(v, stride, i, n);
+      }
+    }
+  }
+
+  /** A piece without keys in use reads another's, with weights of 0 of its own. */
+  private void fillStreams(int i) {
+    for (int piece = PIECES - 1, s = streams - 1; piece >= 0; piece--) {
+      int place = places[Math.max(s, 0)];
+      s -= place == piece * PIECE + i ? 1 : 0;
+      places[piece] = place;
+    }
+    streams = PIECES;
+  }
+
+  /** Copies the next rows of a stream to scratch, where rows are in the order of addition. */
+  private void copyStream(float[] array, int s, int n) {
+    int stride = rowStride(valueElements());
+    for (int j = 0; j < n; j++) {
+      int to = (j * streams + s) * valueDims;
+      System.arraycopy(array, pieces[s] + j * stride, values, to, valueDims);
+    }
+    pieces[s] = s * valueDims;
+  }
+
+  private void addVisibleValues(float[] v, int stride, int n) {
+    for (int j = 0; j < n; j++) {
+      for (int s = 0; s < streams; s++) {
+        addVisibleValue(v, pieces[s] + j * stride, places[s] + j);
       }
     }
   }
 
   /** Adds the weighted values of {@code n} keys of each stream, from key {@code i} of its piece. */
   private void addStreams(float[] v, int stride, int i, int n) {
-    if (isCareful()) {
-      for (int j = 0; j < n; j++) {
-        for (int s = 0; s < streams; s++) {
-          addVisibleValue(v, pieces[s] + j * stride, places[s] + j);
+    int r = 0;
+    for (; r + ROWS <= rows(); r += ROWS) {
+      if (streams == 1) {
+        int from = r * TILE + places[0];
+        FloatStream.valuesOfFour(
+            v, pieces[0], stride, valueDims, scores, from, TILE, n, o, r * valueDims);
+      } else {
+        for (int x = 0; x < ROWS; x++) {
+          FloatStream.interleave(scores, (r + x) * TILE + i, PIECE, n, weights, x * TILE);
         }
+        FloatStream.valuesOfFour(
+            v, 0, valueDims, valueDims, weights, 0, TILE, PIECES * n, o, r * valueDims);
       }
-    } else if (streams == 1) {
-      addStream(v, stride, n);
-    } else if (streams > 1) {
-      // A piece without keys in use reads another's, with weights of 0 of its own.
-      for (int piece = PIECES - 1, s = streams - 1; piece >= 0; piece--) {
-        boolean isUsed = s >= 0 && places[s] == piece * PIECE + i;
-        pieces[piece] = pieces[Math.max(s, 0)];
-        s -= isUsed ? 1 : 0;
-      }
-      for (int r = 0; r < rows(); r++) {
+    }
+    for (; r < rows(); r++) {
+      if (streams == 1) {
+        int from = r * TILE + places[0];
+        FloatStream.valuesOfOne(v, pieces[0], stride, valueDims, scores, from, n, o, r * valueDims);
+      } else {
         FloatStream.valuesInFourStreams(
             v, pieces, stride, valueDims, scores, r * TILE + i, PIECE, n, o, r * valueDims);
       }
-    }
-  }
-
-  private void addStream(float[] v, int stride, int n) {
-    int r = 0;
-    for (; r + ROWS <= rows(); r += ROWS) {
-      int from = r * TILE + places[0];
-      FloatStream.valuesOfFour(
-          v, pieces[0], stride, valueDims, scores, from, TILE, n, o, r * valueDims);
-    }
-    for (; r < rows(); r++) {
-      int from = r * TILE + places[0];
-      FloatStream.valuesOfOne(v, pieces[0], stride, valueDims, scores, from, n, o, r * valueDims);
     }
   }
 }

@@ -408,6 +408,19 @@ final class FloatStream {
     }
   }
 
+  /**
+   * Copies {@code n} weights of each of four streams, whose weights are {@code apart} from each
+   * other, in the order of {@link #valuesInFourStreams}.
+   */
+  static void interleave(float[] p, int p0, int apart, int n, float[] to, int at) {
+    for (int j = 0; j < n; j++) {
+      to[at + 4 * j] = p[p0 + j];
+      to[at + 4 * j + 1] = p[p0 + j + apart];
+      to[at + 4 * j + 2] = p[p0 + j + 2 * apart];
+      to[at + 4 * j + 3] = p[p0 + j + 3 * apart];
+    }
+  }
+
   /** Elements of a cache line of 64 bytes. */
   private static final int LINE = 16;
 
