@@ -167,7 +167,11 @@ public final class Tensor {
             case I64 -> MemorySegment.ofArray(new long[n]);
           };
     } else {
-      segment = Arena.ofAuto().allocate(Math.multiplyExact(elements, dtype.bytes()), 64);
+      if (elements > Long.MAX_VALUE / dtype.bytes()) {
+        throw new IllegalArgumentException(
+            "shape: " + dtype + Arrays.toString(shape) + " has more bytes than 64 bits can count");
+      }
+      segment = Arena.ofAuto().allocate(elements * dtype.bytes(), 64);
     }
     return of(segment, dtype, shape);
   }
@@ -236,7 +240,7 @@ public final class Tensor {
    * @param axis 0 for the first; negative counts from the end, -1 for the last
    */
   public long shape(int axis) {
-    return shape[axis < 0 ? axis + shape.length : axis];
+    return shape[checkAxis(axis)];
   }
 
   /** A copy of the shape. */
@@ -246,7 +250,7 @@ public final class Tensor {
 
   /** The stride of a dimension in elements; {@code axis} as in {@link #shape(int)}. */
   public long stride(int axis) {
-    return strides[axis < 0 ? axis + strides.length : axis];
+    return strides[checkAxis(axis)];
   }
 
   /** The number of elements: the product of the shape; 1 for a scalar. */
@@ -543,8 +547,16 @@ public final class Tensor {
     return array;
   }
 
-  /** The elements of an I32 or I64 tensor in row-major order. */
+  /**
+   * The elements of a tensor of integers in row-major order.
+   *
+   * @throws IllegalArgumentException if the type is floating, whose fractions would be lost
+   */
   public long[] toLongArray() {
+    if (dtype.isFloating()) {
+      throw new IllegalArgumentException(
+          "toLongArray: expected integers, got " + this + "; toDoubleArray takes any type");
+    }
     int n = Math.toIntExact(elements());
     long[] array = new long[n];
     of(array, n).reshape(shape).copyFrom(this);
