@@ -217,7 +217,11 @@ final class RowKernels {
       setNoOut();
       mergePartials(x, rows);
       setOut(out, row);
-      launch(kernel(SOURCE, isLog ? "finishLogSoftmax" : "finishSoftmax", macros(x.type())), rows * parts, CHUNK_THREADS, 0);
+      launch(
+          kernel(SOURCE, isLog ? "finishLogSoftmax" : "finishSoftmax", macros(x.type())),
+          rows * parts,
+          CHUNK_THREADS,
+          0);
     }
   }
 

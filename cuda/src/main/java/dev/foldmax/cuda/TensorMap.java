@@ -16,8 +16,8 @@ final class TensorMap {
   /** CUtensorMapSwizzle for rows of a box of 128 bytes. */
   private static final int SWIZZLE_128 = 3;
 
-  /** CUtensorMapL2promotion: fetch 256 bytes at least. */
-  private static final int PROMOTION_256 = 3;
+  /** CUtensorMapL2promotion: fetch 128 bytes at least, a row of a box. */
+  private static final int PROMOTION_128 = 2;
 
   /** What every stride is a multiple of. */
   private static final long ALIGNMENT = 16;
@@ -64,7 +64,7 @@ final class TensorMap {
           arena.allocateFrom(JAVA_INT, box),
           arena.allocateFrom(JAVA_INT, elementStrides),
           SWIZZLE_128,
-          PROMOTION_256);
+          PROMOTION_128);
     }
   }
 }

@@ -70,7 +70,8 @@ constexpr int TILE = WIDEST > 192 ? (IS_LINEAR ? 80 : 64) // keys
                      : WIDEST > 128 ? 112
                      : WIDEST > 64  ? 128
                                     : (IS_LINEAR ? 128 : 96);
-constexpr int STAGES = WIDEST <= 64 ? 4 : 2;
+constexpr int KEY_STAGES = WIDEST <= 64 ? 4 : WIDEST <= 128 ? 3 : 2; // products wait for keys first
+constexpr int VALUE_STAGES = WIDEST <= 64 ? 4 : 2;
 constexpr int PRODUCER_REGISTERS = WIDEST <= 64 ? 32 : 40;
 constexpr int CONSUMER_REGISTERS = WIDEST <= 64 ? 160 : 232;
 constexpr bool OWN_STAGING = WIDEST <= 128; // of results; else they take the place of queries
@@ -84,7 +85,8 @@ constexpr int RESULT_BYTES = GROUP_ROWS * VALUE_DIM * ELEMENT;
 constexpr int KEY_BYTES = TILE * KEY_DIM * ELEMENT;
 constexpr int VALUE_BYTES = TILE * VALUE_DIM * ELEMENT;
 constexpr int STAGED_BYTES = OWN_STAGING || VALUE_DIM <= KEY_DIM ? QUERY_BYTES : RESULT_BYTES;
-constexpr int TILES_BYTES = GROUPS * STAGED_BYTES + STAGES * (KEY_BYTES + VALUE_BYTES)
+constexpr int TILES_BYTES = GROUPS * STAGED_BYTES + KEY_STAGES * KEY_BYTES
+                            + VALUE_STAGES * VALUE_BYTES
                             + (OWN_STAGING ? GROUPS * RESULT_BYTES : 0);
 
 constexpr int NAMED_PRODUCERS = 1;
@@ -157,16 +159,16 @@ struct Work {
 struct Shared {
   unsigned char tiles[TILES_BYTES]; // queries, keys, values, results
   uint64 queries[GROUPS][2];        // barriers: full, empty
-  uint64 keys[2 * STAGES];
-  uint64 values[2 * STAGES];
+  uint64 keys[2 * KEY_STAGES];
+  uint64 values[2 * VALUE_STAGES];
   uint64 handover[4];
   Work works[2];
 };
 static_assert(sizeof(Shared) <= 227 * 1024, "what a block may have");
 constexpr int QUERIES_AT = 0;
 constexpr int KEYS_AT = QUERIES_AT + GROUPS * STAGED_BYTES;
-constexpr int VALUES_AT = KEYS_AT + STAGES * KEY_BYTES;
-constexpr int RESULTS_AT = OWN_STAGING ? VALUES_AT + STAGES * VALUE_BYTES : QUERIES_AT;
+constexpr int VALUES_AT = KEYS_AT + KEY_STAGES * KEY_BYTES;
+constexpr int RESULTS_AT = OWN_STAGING ? VALUES_AT + VALUE_STAGES * VALUE_BYTES : QUERIES_AT;
 
 extern __shared__ __align__(1024) unsigned char sharedBytes[];
 
@@ -289,7 +291,7 @@ __device__ __forceinline__ void gather(const AttentionArguments& a, const Matrix
 }
 
 // The producer's hand on one of the two rings of tiles. All producers call its functions.
-template <int DIM> struct Feed {
+template <int DIM, int STAGES> struct Feed {
   const Matrix& matrix;
   const TensorMap* map;
   int dim;
@@ -339,8 +341,8 @@ __device__ __forceinline__ Box queryBox(const Work& w, int group) {
 // All tiles of a work, in the consumers' order, with its queries.
 template <Values VALUES>
 __device__ __forceinline__ void bringAll(const AttentionArguments& a, const Plan& plan,
-                                         const Work& w, Feed<KEY_DIM>& keys,
-                                         Feed<VALUE_DIM>& values, uint32 queryParity, bool leads) {
+                                         const Work& w, Feed<KEY_DIM, KEY_STAGES>& keys,
+                                         Feed<VALUE_DIM, VALUE_STAGES>& values, uint32 queryParity, bool leads) {
   Shared& shared = sharedMemory();
 #pragma unroll
   for (int group = 0; group < GROUPS; group++) {
@@ -391,8 +393,8 @@ __device__ __forceinline__ void produce(const AttentionArguments& a, const Plan&
   Shared& shared = sharedMemory();
   const bool leads = threadIdx.x == 0;
   const bool inFirstWarp = threadIdx.x < 32;
-  Feed<KEY_DIM> keys{a.k, &plan.k, a.keyDim, tilesAt(KEYS_AT), {sharedAddress(shared.keys), 1}};
-  Feed<VALUE_DIM> values{a.v, &plan.v, a.valueDim, tilesAt(VALUES_AT), {sharedAddress(shared.values), 1}};
+  Feed<KEY_DIM, KEY_STAGES> keys{a.k, &plan.k, a.keyDim, tilesAt(KEYS_AT), {sharedAddress(shared.keys), 1}};
+  Feed<VALUE_DIM, VALUE_STAGES> values{a.v, &plan.v, a.valueDim, tilesAt(VALUES_AT), {sharedAddress(shared.values), 1}};
   Ring<2> handover(sharedAddress(shared.handover), inFirstWarp ? 1 : 0);
   uint32 queryParity = 1;
   int number = blockIdx.x;
@@ -741,8 +743,8 @@ struct Consumer {
   uint32 firstKeys;
   uint32 firstValues;
   uint32 staging;
-  Ring<STAGES> keys;
-  Ring<STAGES> values;
+  Ring<KEY_STAGES> keys;
+  Ring<VALUE_STAGES> values;
   uint32 queryParity;
 
   __device__ __forceinline__ Consumer(const AttentionArguments& a, const Plan& plan, int group)
@@ -1084,8 +1086,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     for (int group = 0; group < GROUPS; group++) {
       Ring<1>(sharedAddress(shared.queries[group]), 0).initialise(1, 4);
     }
-    Ring<STAGES>(sharedAddress(shared.keys), 0).initialise(1, 4 * GROUPS);
-    Ring<STAGES>(sharedAddress(shared.values), 0).initialise(1, 4 * GROUPS);
+    Ring<KEY_STAGES>(sharedAddress(shared.keys), 0).initialise(1, 4 * GROUPS);
+    Ring<VALUE_STAGES>(sharedAddress(shared.values), 0).initialise(1, 4 * GROUPS);
     Ring<2>(sharedAddress(shared.handover), 0).initialise(1, 4 * GROUPS + PRODUCER_WARPS - 1);
     fenceBarriers();
   }

@@ -48,14 +48,6 @@ constexpr int STAGES = 2;
 constexpr int PATCH_KEYS = 32;
 constexpr int PATCH_STRIDE = PATCH_KEYS + 4;
 
-// Which tiles a warp has something to do in, and in which of those all of its rows see every key.
-struct alignas(16) TileRange {
-  int from;
-  int plainFrom;
-  int plainTo;
-  int to;
-};
-
 // What each warp looks up for each tile, rather than have it in registers.
 struct Notes {
   TileSources sources;
@@ -505,17 +497,6 @@ struct Block {
     }
   }
 
-  // The warp's tiles, of those from `first` on and `rows` that the block has.
-  __device__ __forceinline__ TileRange rangeOf(int64 first, int rows) const {
-    if (warpRow >= rows) {
-      return {0, 0, 0, 0};
-    }
-    const Interval lowest = visibleTo(s, task.query + warpRow);
-    const Interval highest = visibleTo(s, task.query + min(warpRow + 16 * MT, rows) - 1);
-    return {(int)((lowest.begin - first) / BN), (int)((highest.begin - first + BN - 1) / BN),
-            (int)((lowest.end - first) / BN), (int)((highest.end - first + BN - 1) / BN)};
-  }
-
   // Goes over the keys that one of the block's queries sees.
   __device__ __forceinline__ void fold() {
     const int rows = (int)smaller(s.queries - task.query, BM);
@@ -524,8 +505,11 @@ struct Block {
     const int64 end = smaller(s.endKey, visibleTo(s, task.query + rows - 1).end);
     const int tiles = (int)((end - first + BN - 1) / BN);
     if (lane == 0) {
-      notes() = {sourcesOf(a, s, keyHead, task.slice * SLICE, first, BN), rangeOf(first, rows),
-                 first};
+      notes() = {sourcesOf(a, s, keyHead, task.slice * SLICE, first, BN), {0, 0, 0, 0}, first};
+      if (warpRow < rows) {
+        const int last = min(warpRow + 16 * MT, rows) - 1;
+        notes().seen = rangeOf(s, task.query + warpRow, task.query + last, first, BN);
+      }
     }
     __syncwarp();
     const bool consults = a.maskCount > 0 || (SCORES == Scores::GENERAL && a.bias.data != nullptr);

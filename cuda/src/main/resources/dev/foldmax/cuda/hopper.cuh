@@ -65,19 +65,18 @@ struct Barrier {
 // One side's walk around a ring of N stages, each with a barrier that says full and one that says
 // empty. A consumer begins with parity 0; a producer with parity 1, since all stages begin empty.
 template <int N> struct Ring {
-  static_assert((N & (N - 1)) == 0, "stage and phase come of one counter");
   uint32 barriers; // N that say full, then N that say empty
-  uint32 steps;
+  uint32 steps;    // of two rounds: one register for stage and parity
 
   __device__ __forceinline__ Ring(uint32 barriers, uint32 parity)
       : barriers(barriers), steps(parity * N) {}
-  __device__ __forceinline__ uint32 stage() const { return steps % N; }
-  __device__ __forceinline__ uint32 parity() const { return steps / N & 1; }
+  __device__ __forceinline__ uint32 stage() const { return steps < N ? steps : steps - N; }
+  __device__ __forceinline__ uint32 parity() const { return steps < N ? 0 : 1; }
   __device__ __forceinline__ Barrier full() const { return Barrier{barriers + 8 * stage()}; }
   __device__ __forceinline__ Barrier empty() const { return Barrier{barriers + 8 * (N + stage())}; }
   __device__ __forceinline__ void waitFull() const { full().wait(parity()); }
   __device__ __forceinline__ void waitEmpty() const { empty().wait(parity()); }
-  __device__ __forceinline__ void next() { steps++; }
+  __device__ __forceinline__ void next() { steps = steps == 2 * N - 1 ? 0 : steps + 1; }
   __device__ __forceinline__ void initialise(int producers, int consumers) const {
     for (int i = 0; i < N; i++) {
       Barrier{barriers + 8 * i}.initialise(producers);
