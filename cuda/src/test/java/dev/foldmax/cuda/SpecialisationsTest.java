@@ -48,12 +48,12 @@ class SpecialisationsTest {
 
   @TestFactory
   Stream<DynamicTest> everySpecialisationCompiles() throws IOException {
-    return lines().stream().map(line -> dynamicTest(line, () -> compile(line.split(" "))));
+    return lines().stream().map(line -> dynamicTest(line, () -> compile(line.split(" ", -1))));
   }
 
   private static void compile(String[] words)
       throws IOException, InterruptedException, URISyntaxException {
-    String[] architecture = words[0].split(",");
+    String[] architecture = words[0].split(",", -1);
     Path source = Path.of(SpecialisationsTest.class.getResource(words[1]).toURI());
     List<String> command = new ArrayList<>();
     command.add("nvcc");
