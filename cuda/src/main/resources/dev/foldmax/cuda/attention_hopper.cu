@@ -425,9 +425,6 @@ __device__ __forceinline__ void produce(const AttentionArguments& a, const Plan&
     if (w.number < 0) {
       break;
     }
-    if (leads) { // asked for early, since the answer takes its time
-      number = REPAIR ? number + gridDim.x : gridDim.x + atomicAdd(plan.counters, 1);
-    }
     if (w.firstTile < w.endTile) {
       if (REPAIR) {
         bringAll<Values::FINITE_ONLY>(a, plan, w, keys, values, queryParity, leads);
@@ -443,6 +440,9 @@ __device__ __forceinline__ void produce(const AttentionArguments& a, const Plan&
       handover.empty().arrive();
     }
     handover.next();
+    if (leads) {
+      number = REPAIR ? number + gridDim.x : gridDim.x + atomicAdd(plan.counters, 1);
+    }
   }
   if (!REPAIR && leads && atomicAdd(plan.counters + 1, 1) == gridDim.x - 1) {
     plan.counters[0] = 0;
@@ -498,40 +498,42 @@ __device__ __forceinline__ void loadBias(const AttentionArguments& a, const Work
   }
 }
 
-// tanh(z) / z for |z| <= FIRMLY as a polynomial in z^2, minimax: off by 7e-7 of tanh.
-constexpr float FIRMLY = 0.75f;
+// tanh(x) / x - 1 for |x| <= CAPPED_FIRMLY as a polynomial in x^2, without its factor x^2; minimax,
+// off by 7e-7 of tanh.
+constexpr float CAPPED_FIRMLY = 0.75f;
 constexpr float TANH_1 = -0.333296676527198f;
 constexpr float TANH_2 = 0.13268237056430182f;
 constexpr float TANH_3 = -0.05027795424062f;
 constexpr float TANH_4 = 0.0131058366552973f;
 
 // Dot products to capped scores. tanh by exponential and reciprocal would triple the load of the
-// unit that is busiest, and a polynomial for every key would be as much for the others: so every
-// other key takes the polynomial if its score is well below the cap, as most are. Which of the two
-// an element takes is its own matter; a warp skips what none of its elements needs.
+// one unit that is busiest, so scores well below the cap, which is most, take a polynomial. Which of
+// the two an element takes is its own matter; a warp skips what none of its elements needs.
 __device__ __forceinline__ void capScores(float unit, float cap, float (&s)[SCORES_HELD]) {
-  const float step = unit / cap; // of z from product to product
-  const auto firmly = [&](float dot) {
-    const float z = dot * step;
-    const float zz = z * z;
-    const float inner = fmaf(fmaf(TANH_4 * unit, zz, TANH_3 * unit), zz, TANH_2 * unit);
-    return dot * fmaf(fmaf(inner, zz, TANH_1 * unit), zz, unit);
+  const float inverse = 1.0f / cap;
+  const float square = inverse * inverse;
+  const float c1 = TANH_1 * square;
+  const float c2 = TANH_2 * square * square;
+  const float c3 = TANH_3 * square * square * square;
+  const float c4 = TANH_4 * square * square * square * square;
+  const auto firmly = [&](float x) {
+    const float xx = x * x;
+    const float polynomial = fmaf(fmaf(fmaf(c4, xx, c3), xx, c2), xx, c1);
+    return fmaf(x * xx, polynomial, x);
   };
-  float largest = 0.0f; // of those that take the polynomial
+  float largest = 0.0f;
 #pragma unroll
-  for (int i = 0; i < SCORES_HELD; i += 2) {
-    largest = fmaxf(largest, fabsf(s[i]));
-    s[i + 1] = cappedNearly(s[i + 1], cap, step);
-  }
-  const float limit = FIRMLY / fabsf(step);
-  if (__any_sync(~0u, largest > limit)) {
+  for (int i = 0; i < SCORES_HELD; i++) largest = fmaxf(largest, fabsf(s[i]));
+  const float limit = CAPPED_FIRMLY * fabsf(cap);
+  if (__any_sync(~0u, largest * fabsf(unit) > limit)) {
 #pragma unroll
-    for (int i = 0; i < SCORES_HELD; i += 2) {
-      s[i] = fabsf(s[i]) > limit ? cappedNearly(s[i], cap, step) : firmly(s[i]);
+    for (int i = 0; i < SCORES_HELD; i++) {
+      const float x = s[i] * unit;
+      s[i] = fabsf(x) > limit ? cappedNearly(x, cap, inverse) : firmly(x);
     }
   } else {
 #pragma unroll
-    for (int i = 0; i < SCORES_HELD; i += 2) s[i] = firmly(s[i]);
+    for (int i = 0; i < SCORES_HELD; i++) s[i] = firmly(s[i] * unit);
   }
 }
 
