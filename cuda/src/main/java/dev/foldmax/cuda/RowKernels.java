@@ -94,6 +94,9 @@ final class RowKernels {
           new InRegisters(512, 8),
           new InRegisters(1024, 8));
 
+  /** What a block of a cluster needs beside its chunks, rounded up. */
+  private static final int FIXED_BYTES = 2 << 10;
+
   /** A row in a cluster of blocks, each with some chunks in shared memory. */
   private record InCluster(int chunks, int blocks) {
     private static final int CHUNK_BYTES = 16 << 10;
@@ -167,7 +170,8 @@ final class RowKernels {
     }
     if (workplace.device().capability() >= CLUSTER_CAPABILITY) {
       for (InCluster kind : IN_CLUSTERS) {
-        if (bytes <= kind.bytes()) {
+        boolean fits = kind.sharedBytes() + FIXED_BYTES <= workplace.device().sharedBytes();
+        if (bytes <= kind.bytes() && fits) {
           mapInClusters(isLog, kind, x, out);
           return;
         }
