@@ -8,7 +8,7 @@
 //
 // Blocks of 256 threads, no shared memory, no options. This is no online softmax: the five lines
 // are in state.cuh.
-#include "doubles.cuh"
+#include "elements.cuh"
 
 constexpr int MOST_DIMENSIONS = 8;
 constexpr int WARP = 32;
