@@ -33,18 +33,14 @@ import org.junit.jupiter.params.provider.CsvSource;
  * is, but for indentation, what the page shows.
  */
 class ReadmeTest {
-  private static final Path ROOT = Path.of("..");
-  private static final Path THIS =
-      Path.of("src/test/java", ReadmeTest.class.getName().replace('.', '/') + ".java");
-
   private static final int DIM = 64;
 
   /** As a reader would: pasted into a file, and run by the java command that the page gives. */
   @Test
   void theProgramOfTheReadmeRuns(@TempDir Path folder) throws Exception {
-    String page = Files.readString(ROOT.resolve("README.md"));
+    String page = Pages.read("README.md");
     Path program = folder.resolve("Attend.java");
-    Files.writeString(program, between(page, "```java\n", "```\n"));
+    Files.writeString(program, Pages.between(page, "```java\n", "```\n"));
     Path out = folder.resolve("out");
 
     Process java =
@@ -62,7 +58,8 @@ class ReadmeTest {
     assertThat(java.waitFor()).as(Files.readString(out)).isZero();
     assertThat(Files.readString(out)).contains("largest difference: ");
     double difference =
-        Double.parseDouble(between(Files.readString(out) + "\n", "largest difference: ", "\n"));
+        Double.parseDouble(
+            Pages.between(Files.readString(out) + "\n", "largest difference: ", "\n"));
     assertThat(difference).isLessThan(1e-6);
   }
 
@@ -210,17 +207,6 @@ class ReadmeTest {
     "docs/usage.md, token"
   })
   void thePageShowsTheExample(String page, String example) throws IOException {
-    String code =
-        between(Files.readString(THIS), "// " + example + " begin\n", "// " + example + " end\n");
-    String shown = code.stripTrailing().stripIndent() + "\n";
-    assertThat(Files.readString(ROOT.resolve(page))).contains("```java\n" + shown + "```\n");
-  }
-
-  private static String between(String text, String begin, String end) {
-    int from = text.indexOf(begin);
-    assertThat(from).as("the place of %s", begin).isNotNegative();
-    int to = text.indexOf(end, from + begin.length());
-    assertThat(to).as("the place of %s", end).isNotNegative();
-    return text.substring(from + begin.length(), to);
+    Pages.assertShows(page, ReadmeTest.class, example);
   }
 }
