@@ -5,6 +5,7 @@ import java.lang.module.ModuleDescriptor;
 import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import picocli.AutoComplete;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.ExecutionException;
@@ -83,7 +84,8 @@ public final class Main implements Runnable {
       default ->
           line.addSubcommand(new AttendCommand())
               .addSubcommand(new SoftmaxCommand())
-              .addSubcommand(new InfoCommand());
+              .addSubcommand(new InfoCommand())
+              .addSubcommand(new AutoComplete.GenerateCompletion());
     }
     UsageMessage.convertWith(line);
     return line.setUsageHelpWidth(USAGE_WIDTH)
