@@ -8,6 +8,7 @@ import dev.foldmax.Sampling;
 import dev.foldmax.Tensor;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
@@ -133,6 +134,9 @@ final class RowKernels {
   private final MergeKernel merge;
   private final Parameters parameters = Parameters.of(Arena.ofAuto(), BYTES);
 
+  /** How many blocks or clusters of a persistent kernel the device holds at once. */
+  private final Map<Kernel, Integer> resident = new HashMap<>();
+
   RowKernels(Workplace workplace) {
     this.workplace = workplace;
     this.selection = new SelectionKernels(workplace);
@@ -196,7 +200,10 @@ final class RowKernels {
 
   private void mapInClusters(boolean isLog, InCluster kind, DeviceRows x, DeviceRows out) {
     Kernel kernel = kernel(CLUSTER_SOURCE, "softmax", kind.macros(x.type(), isLog));
-    int clusters = kernel.residentClusters(kind.blocks, InCluster.THREADS, kind.sharedBytes());
+    int clusters =
+        resident.computeIfAbsent(
+            kernel,
+            each -> each.residentClusters(kind.blocks, InCluster.THREADS, kind.sharedBytes()));
     setX(x, 0, x.rows());
     setOut(out, 0);
     launch(
@@ -253,11 +260,12 @@ final class RowKernels {
 
   private void sumShortRows(DeviceRows x, DeviceRows results) {
     Kernel kernel = kernel(SOURCE, "logSumExpOfShortRows", macros(x.type()));
-    int resident = kernel.residentBlocks(SEVERAL_WARPS, 0);
+    int blocks =
+        resident.computeIfAbsent(kernel, each -> each.residentBlocks(SEVERAL_WARPS, 0));
     setX(x, 0, x.rows());
     setOut(results, 0);
     launch(
-        kernel, Math.min(resident, Math.ceilDiv(x.rows(), SEVERAL_WARPS / WARP)), SEVERAL_WARPS, 0);
+        kernel, Math.min(blocks, Math.ceilDiv(x.rows(), SEVERAL_WARPS / WARP)), SEVERAL_WARPS, 0);
   }
 
   private void sumChunks(DeviceRows x, long blocks) {
