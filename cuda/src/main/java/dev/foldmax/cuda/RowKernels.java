@@ -99,6 +99,9 @@ final class RowKernels {
   private record InCluster(int chunks, int blocks) {
     private static final int CHUNK_BYTES = 16 << 10;
 
+    /** More than a block has beside its chunks: barriers and states. */
+    private static final int OTHER_SHARED_BYTES = 1 << 10;
+
     /** Consumers and the producer warp. */
     private static final int THREADS = 512 + WARP;
 
@@ -108,6 +111,11 @@ final class RowKernels {
 
     int sharedBytes() {
       return chunks * CHUNK_BYTES;
+    }
+
+    boolean fits(Device device) {
+      return device.capability() >= CLUSTER_CAPABILITY
+          && sharedBytes() + OTHER_SHARED_BYTES <= device.sharedBytes();
     }
 
     Map<String, Integer> macros(DType type, boolean isLog) {
@@ -169,12 +177,10 @@ final class RowKernels {
         return;
       }
     }
-    if (workplace.device().capability() >= CLUSTER_CAPABILITY) {
-      for (InCluster kind : IN_CLUSTERS) {
-        if (bytes <= kind.bytes()) {
-          mapInClusters(isLog, kind, x, out);
-          return;
-        }
+    for (InCluster kind : IN_CLUSTERS) {
+      if (bytes <= kind.bytes() && kind.fits(workplace.device())) {
+        mapInClusters(isLog, kind, x, out);
+        return;
       }
     }
     mapInTwoReadings(isLog, x, out);
@@ -260,8 +266,7 @@ final class RowKernels {
 
   private void sumShortRows(DeviceRows x, DeviceRows results) {
     Kernel kernel = kernel(SOURCE, "logSumExpOfShortRows", macros(x.type()));
-    int blocks =
-        resident.computeIfAbsent(kernel, each -> each.residentBlocks(SEVERAL_WARPS, 0));
+    int blocks = resident.computeIfAbsent(kernel, each -> each.residentBlocks(SEVERAL_WARPS, 0));
     setX(x, 0, x.rows());
     setOut(results, 0);
     launch(

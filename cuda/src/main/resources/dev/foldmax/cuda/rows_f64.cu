@@ -1,5 +1,5 @@
-// The verbs on rows of F64, in float64: plain kernels, a block a row, for those who need the digits.
-// No options; results are rounded once to their types, which are run-time branches.
+// The verbs on rows of F64, in float64: plain kernels, a block a row, for those who need the
+// digits. No options; results are rounded once to their types, which are run-time branches.
 //
 //   softmax, logSoftmax, logSumExp   two readings; the state (m, l) is kept by the five lines of
 //                                    state.cuh, in natural units
