@@ -1,4 +1,5 @@
-// What a launcher must know of a compiled attention kernel. Each exports one, as `launchShape`.
+// What a launcher must know of a compiled kernel of attention. Each such source has a kernel of one
+// thread, `launchShape`, that tells.
 #pragma once
 
 struct LaunchShape {
