@@ -111,6 +111,7 @@ final class CudaDriver {
   private static final MethodHandle MEM_HOST_ALLOC =
       bind("cuMemHostAlloc", ADDRESS, SIZE, JAVA_INT);
   private static final MethodHandle MEM_FREE_HOST = bind("cuMemFreeHost", HANDLE);
+  private static final MethodHandle MEMCPY_DTOH = bind("cuMemcpyDtoH_v2", ADDRESS, HANDLE, SIZE);
   private static final MethodHandle MEMCPY_HTOD_ASYNC =
       bind("cuMemcpyHtoDAsync_v2", HANDLE, HANDLE, SIZE, HANDLE);
   private static final MethodHandle MEMCPY_DTOH_ASYNC =
@@ -122,6 +123,8 @@ final class CudaDriver {
   private static final MethodHandle MODULE_UNLOAD = bind("cuModuleUnload", HANDLE);
   private static final MethodHandle MODULE_GET_FUNCTION =
       bind("cuModuleGetFunction", ADDRESS, HANDLE, ADDRESS);
+  private static final MethodHandle MODULE_GET_GLOBAL =
+      bind("cuModuleGetGlobal_v2", ADDRESS, ADDRESS, HANDLE, ADDRESS);
   private static final MethodHandle FUNC_GET_ATTRIBUTE =
       bind("cuFuncGetAttribute", ADDRESS, JAVA_INT, HANDLE);
   private static final MethodHandle FUNC_SET_ATTRIBUTE =
@@ -365,6 +368,11 @@ final class CudaDriver {
     check("cuMemFreeHost", () -> (int) MEM_FREE_HOST.invokeExact(address));
   }
 
+  /** Waits for the copy. */
+  static void memcpyDtoH(MemorySegment host, long device) {
+    check("cuMemcpyDtoH", () -> (int) MEMCPY_DTOH.invokeExact(host, device, host.byteSize()));
+  }
+
   static void memcpyHtoDAsync(long device, long host, long bytes, long stream) {
     check(
         "cuMemcpyHtoDAsync",
@@ -398,6 +406,17 @@ final class CudaDriver {
       return returnedLong(
           "cuModuleGetFunction(" + name + ")",
           out -> (int) MODULE_GET_FUNCTION.invokeExact(out, module, text));
+    }
+  }
+
+  /** The address of a variable of a module. */
+  static long moduleGetGlobal(long module, String name) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment text = arena.allocateFrom(name);
+      MemorySegment bytes = arena.allocate(SIZE);
+      return returnedLong(
+          "cuModuleGetGlobal(" + name + ")",
+          out -> (int) MODULE_GET_GLOBAL.invokeExact(out, bytes, module, text));
     }
   }
 

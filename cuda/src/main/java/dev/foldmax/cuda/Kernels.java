@@ -1,5 +1,7 @@
 package dev.foldmax.cuda;
 
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Map;
@@ -42,8 +44,28 @@ final class Kernels implements AutoCloseable {
     return known != null ? known : load(key);
   }
 
+  /**
+   * The constants by which a source tells how it wants to be launched.
+   *
+   * @param name of an {@code extern "C" __constant__} structure of ints
+   * @param count how many ints
+   */
+  int[] constants(String source, String name, Map<String, Integer> macros, int count) {
+    long module = module(source, macros);
+    context.makeCurrent();
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment ints = arena.allocate(JAVA_INT, count);
+      CudaDriver.memcpyDtoH(ints, CudaDriver.moduleGetGlobal(module, name));
+      return ints.toArray(JAVA_INT);
+    }
+  }
+
+  private long module(String source, Map<String, Integer> macros) {
+    return once(modules, new CodeKey(source, macros), this::loadModule);
+  }
+
   private Kernel load(KernelKey key) {
-    long module = once(modules, new CodeKey(key.source, key.macros), this::loadModule);
+    long module = module(key.source, key.macros);
     return kernels.computeIfAbsent(
         key,
         absent -> {

@@ -1,7 +1,5 @@
 package dev.foldmax.cuda;
 
-import static java.lang.foreign.ValueLayout.JAVA_INT;
-
 import dev.foldmax.spi.AttentionCall;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -16,7 +14,6 @@ import java.util.Map;
 final class TaskLauncher {
   private static final String ENTRY = "attend";
   private static final String SHAPE = "launchShape";
-  private static final int SHAPE_INTS = 4;
 
   /** Blocks of the second launch, which mostly find nothing to do. */
   private static final int REPAIRING_BLOCKS_OF_A_MULTIPROCESSOR = 2;
@@ -37,7 +34,7 @@ final class TaskLauncher {
           Long.BYTES,
           Integer.BYTES);
 
-  /** A kernel, and its struct LaunchShape. */
+  /** A kernel, and struct LaunchShape of its source. */
   private record Compiled(Kernel kernel, int threads, int sharedBytes, int queries, int slices) {}
 
   /** For a source among the resources. */
@@ -45,25 +42,10 @@ final class TaskLauncher {
     this.source = source;
   }
 
-  /** Compiles, and asks the code how it wants to be launched, once for each specialisation. */
   private Compiled compile(AttentionLaunch launch, Map<String, Integer> macros) {
-    Kernel kernel = launch.kernel(source, ENTRY, macros);
-    try (Arena arena = Arena.ofConfined()) {
-      long shape = launch.scratch(SHAPE_INTS * (long) Integer.BYTES);
-      Parameters asked = Parameters.of(arena, Long.BYTES);
-      asked.set(0, shape);
-      launch.kernel(source, SHAPE, macros).launch(launch.stream(), 1, 1, 1, 1, 0, asked);
-      MemorySegment ints = arena.allocate(JAVA_INT, SHAPE_INTS);
-      CudaDriver.memcpyDtoHAsync(
-          ints.address(), shape, ints.byteSize(), launch.stream().handle());
-      launch.stream().synchronize();
-      return new Compiled(
-          kernel,
-          ints.getAtIndex(JAVA_INT, 0),
-          ints.getAtIndex(JAVA_INT, 1),
-          ints.getAtIndex(JAVA_INT, 2),
-          ints.getAtIndex(JAVA_INT, 3));
-    }
+    int[] shape = launch.workplace().kernels().constants(source, SHAPE, macros, 4);
+    return new Compiled(
+        launch.kernel(source, ENTRY, macros), shape[0], shape[1], shape[2], shape[3]);
   }
 
   /**

@@ -611,9 +611,7 @@ __device__ __forceinline__ bool attendTask(const AttentionArguments& a, Shared& 
 
 } // namespace
 
-extern "C" __global__ void launchShape(LaunchShape* shape) {
-  *shape = {THREADS, (int)sizeof(Shared), BM, SLICES};
-}
+extern "C" __constant__ LaunchShape launchShape = {THREADS, sizeof(Shared), BM, SLICES};
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     attend(const __grid_constant__ AttentionArguments a, unsigned char* noted, int64 tasks,

@@ -1,5 +1,4 @@
-// What a launcher must know of a compiled kernel of attention. Each such source has a kernel of one
-// thread, `launchShape`, that tells.
+// What a launcher must know of a compiled attention kernel. Each exports one, as `launchShape`.
 #pragma once
 
 struct LaunchShape {
