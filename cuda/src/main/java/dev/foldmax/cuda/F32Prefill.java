@@ -30,6 +30,8 @@ final class F32Prefill implements AttentionKernel {
             PrefillMacros.VALUE_DIM,
             HeadDimensions.roundUp(call.valueDim()),
             PrefillMacros.RESCALE,
-            PrefillMacros.rescale(call, Rescale.ON_NEW_MAX)));
+            PrefillMacros.rescale(call, Rescale.ON_NEW_MAX),
+            PrefillMacros.SHARED,
+            launch.device().sharedBytes()));
   }
 }
