@@ -224,6 +224,32 @@ final class Workplace implements AutoCloseable {
     }
   }
 
+  /** Times the calls that an action makes; see {@link CudaBackend#time}. */
+  double[] time(Runnable calls, int repetitions) {
+    enter();
+    List<Event> marks = new ArrayList<>();
+    try {
+      if (isCapturing()) {
+        throw new IllegalStateException("calls that are recorded cannot be timed");
+      }
+      for (int i = 0; i <= repetitions; i++) {
+        marks.add(Event.forTiming(context));
+      }
+      marks.getFirst().record(stream);
+      for (int i = 1; i <= repetitions; i++) {
+        calls.run();
+        marks.get(i).record(stream);
+      }
+      marks.getLast().synchronize();
+      double[] times = new double[repetitions];
+      Arrays.setAll(times, i -> marks.get(i + 1).microsecondsSince(marks.get(i)));
+      return times;
+    } finally {
+      marks.forEach(Event::close);
+      leave();
+    }
+  }
+
   /** Records the calls that an action makes; see {@link CudaBackend#capture}. */
   CudaGraph capture(Runnable calls) {
     enter();
