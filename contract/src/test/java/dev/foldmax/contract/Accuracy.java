@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.foldmax.Backend;
 import dev.foldmax.DType;
 import dev.foldmax.Tensor;
+import org.jspecify.annotations.Nullable;
 
 /**
  * How far results may lie from the truth: the yardstick is the float32 twin on the same inputs.
@@ -66,10 +67,14 @@ final class Accuracy {
     }
   }
 
-  /** One problem: as near as four times the twin's largest error and 16 ulp. */
-  static void assertRight(Problem problem, Outcome actual) {
+  /**
+   * One problem: as near as four times the twin's largest error and 16 ulp.
+   *
+   * @param weightType see {@link Subject#weightType}
+   */
+  static void assertRight(Problem problem, @Nullable DType weightType, Outcome actual) {
     Outcome oracle = oracle(problem);
-    Outcome naive = Twin.naive(problem);
+    Outcome naive = Twin.naive(problem, weightType);
     double room = problem.isFloat64() ? 1e-12 : 0;
     double ulp = Twin.ulp(problem.maxValue(), problem.outType());
     double most = 4 * largestError(naive.out, oracle.out) + 16 * ulp + room;
@@ -89,10 +94,10 @@ final class Accuracy {
     return largest;
   }
 
-  /** Adds a problem's outputs to the set. */
-  void add(Problem problem, Outcome actual) {
+  /** Adds a problem's outputs to the set; {@code weightType} as in {@link #assertRight}. */
+  void add(Problem problem, @Nullable DType weightType, Outcome actual) {
     Outcome oracle = oracle(problem);
-    Outcome naive = Twin.naive(problem);
+    Outcome naive = Twin.naive(problem, weightType);
     ulp = Math.max(ulp, Twin.ulp(problem.maxValue(), problem.outType()));
     for (int i = 0; i < oracle.out.length; i++) {
       assertThat(oracle.out[i]).as("the oracle, before all").isFinite();

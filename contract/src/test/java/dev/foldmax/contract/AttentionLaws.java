@@ -42,12 +42,15 @@ interface AttentionLaws extends Subject {
   private DynamicTest right(Problem problem, Layout layout, Memory memory) {
     return dynamicTest(
         "%s, %s in %s".formatted(problem, layout, memory),
-        () -> Accuracy.assertRight(problem, run(Call.of(problem, layout, memory))));
+        () ->
+            Accuracy.assertRight(
+                problem, weightType(problem), run(Call.of(problem, layout, memory))));
   }
 
   private DynamicTest right(Problem problem) {
     return dynamicTest(
-        problem.toString(), () -> Accuracy.assertRight(problem, run(Call.plain(problem))));
+        problem.toString(),
+        () -> Accuracy.assertRight(problem, weightType(problem), run(Call.plain(problem))));
   }
 
   // Shapes
@@ -227,7 +230,9 @@ interface AttentionLaws extends Subject {
                   "%s, %s, packed queries".formatted(problem, layout),
                   () ->
                       Accuracy.assertRight(
-                          problem, run(Call.packed(problem, layout, Memory.SLICED)))));
+                          problem,
+                          weightType(problem),
+                          run(Call.packed(problem, layout, Memory.SLICED)))));
         }
       }
     }
@@ -420,7 +425,7 @@ interface AttentionLaws extends Subject {
               .lengths(shape[0], shape[1])
               .dims(shape[2])
               .phase(phase);
-      set.add(problem, run(Call.plain(problem)));
+      set.add(problem, weightType(problem), run(Call.plain(problem)));
       Problem causal =
           Problem.seeded(seed++)
               .types(types[0], types[1], types[2])
@@ -429,7 +434,7 @@ interface AttentionLaws extends Subject {
               .dims(shape[2])
               .causal()
               .phase(phase);
-      set.add(causal, run(Call.plain(causal)));
+      set.add(causal, weightType(causal), run(Call.plain(causal)));
     }
     set.assertLaw();
   }
@@ -446,7 +451,7 @@ interface AttentionLaws extends Subject {
                       for (int seed = 0; seed < 3; seed++) {
                         Problem problem =
                             Problem.seeded(seed).heads(8, 2).lengths(8, 3000).dims(64).phase(phase);
-                        set.add(problem, run(Call.plain(problem)));
+                        set.add(problem, weightType(problem), run(Call.plain(problem)));
                       }
                       set.assertLaw();
                     }));

@@ -2,8 +2,10 @@ package dev.foldmax.contract;
 
 import dev.foldmax.Availability;
 import dev.foldmax.Backend;
+import dev.foldmax.DType;
 import java.util.Set;
 import java.util.concurrent.Executor;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 
@@ -13,7 +15,6 @@ class CudaContractTest extends BackendContract {
   private static final Set<String> DECLINES =
       Set.of(
           "arithmetic in float64 (queries, keys or values of F64) is left to the CPU",
-          "arithmetic in float64 (rows of F64) is left to the CPU",
           "a score function written in Java cannot run on the device",
           "a mask written in Java cannot run on the device",
           "more than 4 boolean masks are not combined");
@@ -47,5 +48,12 @@ class CudaContractTest extends BackendContract {
   @Override
   public long mostWork() {
     return Long.MAX_VALUE;
+  }
+
+  @Override
+  public @Nullable DType weightType(Problem problem) {
+    DType type = problem.queryType();
+    boolean is16Bit = type == DType.F16 || type == DType.BF16;
+    return is16Bit && problem.keyType() == type ? type : null;
   }
 }

@@ -36,7 +36,7 @@ interface EdgeRules extends Subject {
   List<Double> POISONS = List.of(Double.NaN, Double.POSITIVE_INFINITY, MINUS_INFINITY);
 
   private void assertRight(Problem problem) {
-    Accuracy.assertRight(problem, run(Call.plain(problem)));
+    Accuracy.assertRight(problem, weightType(problem), run(Call.plain(problem)));
   }
 
   private static void assertEmptyRow(Outcome outcome, int row) {
@@ -69,7 +69,7 @@ interface EdgeRules extends Subject {
                     () -> {
                       Outcome outcome = run(Call.plain(problem));
                       assertEmptyRow(outcome, row);
-                      Accuracy.assertRight(problem, outcome);
+                      Accuracy.assertRight(problem, weightType(problem), outcome);
                     }));
           }
         }
@@ -120,7 +120,7 @@ interface EdgeRules extends Subject {
                     Outcome outcome = run(Call.plain(problem));
                     assertThat(outcome.row(0)).containsOnly(0);
                     assertThat(outcome.lse[0]).isEqualTo((double) (float) sink);
-                    Accuracy.assertRight(problem, outcome);
+                    Accuracy.assertRight(problem, weightType(problem), outcome);
                   }));
         }
       }
@@ -417,7 +417,7 @@ interface EdgeRules extends Subject {
           Outcome actual = run(Call.plain(problem));
           assertThat(actual.rows(0, 3).out).containsOnly(Double.NaN);
           assertThat(actual.rows(0, 3).lse).containsOnly(Double.NaN);
-          Accuracy.assertRight(problem, actual);
+          Accuracy.assertRight(problem, weightType(problem), actual);
         }
       }
     }

@@ -49,7 +49,7 @@ interface MergeLaws extends Subject {
     Tensor out = Tensor.allocate(DType.F32, whole.out().shape());
     Tensor lse = Tensor.allocate(DType.F32, whole.lse().shape());
     backend().merge(outputs, lses, out, lse);
-    Accuracy.assertRight(problem, whole.read(out, lse));
+    Accuracy.assertRight(problem, weightType(problem), whole.read(out, lse));
   }
 
   @Test

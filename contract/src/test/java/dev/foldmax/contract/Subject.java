@@ -3,9 +3,11 @@ package dev.foldmax.contract;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.foldmax.Backend;
+import dev.foldmax.DType;
 import dev.foldmax.KernelChoice;
 import java.util.Set;
 import java.util.concurrent.Executor;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Assumptions;
 
 /** A backend under test. Each chapter of the contract is an interface on top of this one. */
@@ -22,6 +24,14 @@ interface Subject {
   /** The sentences with which the backend may decline an attention; any other fails the test. */
   default Set<String> declines() {
     return Set.of();
+  }
+
+  /**
+   * The 16-bit type to which the backend rounds a problem's weights before they multiply values, as
+   * matrix units need; null where it keeps them in float32.
+   */
+  default @Nullable DType weightType(Problem problem) {
+    return null;
   }
 
   /**

@@ -2,6 +2,7 @@ package dev.foldmax.contract;
 
 import dev.foldmax.DType;
 import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Attention by its definition, one row after the other in two passes: in float64 as an oracle that
@@ -10,23 +11,27 @@ import java.util.Arrays;
 final class Twin {
   private final Problem problem;
   private final boolean single;
+  private final @Nullable DType weightType;
 
-  private Twin(Problem problem, boolean single) {
+  private Twin(Problem problem, boolean single, @Nullable DType weightType) {
     this.problem = problem;
     this.single = single;
+    this.weightType = weightType;
   }
 
   /** In float64, rounded to nothing. */
   static Outcome exact(Problem problem) {
-    return new Twin(problem, false).attend();
+    return new Twin(problem, false, null).attend();
   }
 
   /**
    * As a plain program would: sequential multiply-adds and sums in float32 (float64 for float64
    * problems), correctly rounded exponentials, results rounded to the output's type.
+   *
+   * @param weightType to which a weight is rounded before it multiplies a value, or null
    */
-  static Outcome naive(Problem problem) {
-    Outcome outcome = new Twin(problem, !problem.isFloat64()).attend();
+  static Outcome naive(Problem problem, @Nullable DType weightType) {
+    Outcome outcome = new Twin(problem, !problem.isFloat64(), weightType).attend();
     for (int i = 0; i < outcome.out.length; i++) {
       outcome.out[i] = round(outcome.out[i], problem.outType());
     }
@@ -102,8 +107,9 @@ final class Twin {
       }
       double p = r(Math.exp(r(scores[j] - max)));
       l = r(l + p);
+      double weight = weightType == null ? p : round(p, weightType);
       for (int d = 0; d < dv; d++) {
-        o[d] = r(o[d] + p * v[j * dv + d]);
+        o[d] = r(o[d] + weight * v[j * dv + d]);
       }
     }
     l = r(l + r(Math.exp(r(sink - max))));

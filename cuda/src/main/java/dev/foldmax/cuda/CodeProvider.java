@@ -44,6 +44,7 @@ final class CodeProvider {
   static List<String> options(Map<String, Integer> macros) {
     List<String> options = new ArrayList<>();
     options.add("--std=c++17");
+    options.add("--fmad=false"); // kernels say what is fused: else bits would hang on the compiler
     new TreeMap<>(macros).forEach((macro, value) -> options.add("-D" + macro + "=" + value));
     return options;
   }

@@ -12,7 +12,6 @@ import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
-import java.util.Arrays;
 
 /**
  * The functions of the CUDA driver that this module uses, one method each, under their own names
@@ -37,7 +36,6 @@ final class CudaDriver {
   /** CUfunction_attribute. */
   static final int NUM_REGS = 4;
 
-  static final int LOCAL_SIZE_BYTES = 3;
   static final int MAX_DYNAMIC_SHARED_SIZE_BYTES = 8;
   static final int NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14;
 
@@ -88,8 +86,6 @@ final class CudaDriver {
   private static final MethodHandle STREAM_CREATE = bind("cuStreamCreate", ADDRESS, JAVA_INT);
   private static final MethodHandle STREAM_DESTROY = bind("cuStreamDestroy_v2", HANDLE);
   private static final MethodHandle STREAM_SYNCHRONIZE = bind("cuStreamSynchronize", HANDLE);
-  private static final MethodHandle STREAM_WAIT_EVENT =
-      bind("cuStreamWaitEvent", HANDLE, HANDLE, JAVA_INT);
   private static final MethodHandle STREAM_BEGIN_CAPTURE =
       bind("cuStreamBeginCapture_v2", HANDLE, JAVA_INT);
   private static final MethodHandle STREAM_END_CAPTURE =
@@ -105,7 +101,6 @@ final class CudaDriver {
   private static final MethodHandle MEM_GET_INFO = bind("cuMemGetInfo_v2", ADDRESS, ADDRESS);
   private static final MethodHandle MEM_POOL_CREATE = bind("cuMemPoolCreate", ADDRESS, ADDRESS);
   private static final MethodHandle MEM_POOL_DESTROY = bind("cuMemPoolDestroy", HANDLE);
-  private static final MethodHandle MEM_POOL_TRIM_TO = bind("cuMemPoolTrimTo", HANDLE, SIZE);
   private static final MethodHandle MEM_POOL_SET_ATTRIBUTE =
       bind("cuMemPoolSetAttribute", HANDLE, JAVA_INT, ADDRESS);
   private static final MethodHandle MEM_POOL_GET_ATTRIBUTE =
@@ -152,8 +147,6 @@ final class CudaDriver {
     ADDRESS // extra
   };
   private static final MethodHandle LAUNCH_KERNEL = bind("cuLaunchKernel", LAUNCH);
-  private static final MethodHandle LAUNCH_COOPERATIVE_KERNEL =
-      bind("cuLaunchCooperativeKernel", Arrays.copyOf(LAUNCH, LAUNCH.length - 1));
   private static final MethodHandle LAUNCH_KERNEL_EX =
       bind("cuLaunchKernelEx", ADDRESS, HANDLE, ADDRESS, ADDRESS);
   private static final MethodHandle TENSOR_MAP_ENCODE_TILED =
@@ -273,10 +266,6 @@ final class CudaDriver {
     check("cuStreamSynchronize", () -> (int) STREAM_SYNCHRONIZE.invokeExact(stream));
   }
 
-  static void streamWaitEvent(long stream, long event) {
-    check("cuStreamWaitEvent", () -> (int) STREAM_WAIT_EVENT.invokeExact(stream, event, 0));
-  }
-
   static void streamBeginCapture(long stream) {
     check(
         "cuStreamBeginCapture",
@@ -339,11 +328,6 @@ final class CudaDriver {
 
   static void memPoolDestroy(long pool) {
     check("cuMemPoolDestroy", () -> (int) MEM_POOL_DESTROY.invokeExact(pool));
-  }
-
-  /** Gives unused memory back to the system but for {@code bytes}. */
-  static void memPoolTrimTo(long pool, long bytes) {
-    check("cuMemPoolTrimTo", () -> (int) MEM_POOL_TRIM_TO.invokeExact(pool, bytes));
   }
 
   static void memPoolSetAttribute(long pool, int attribute, long value) {
@@ -496,21 +480,6 @@ final class CudaDriver {
                     stream,
                     parameters,
                     MemorySegment.NULL));
-  }
-
-  static void launchCooperativeKernel(
-      long function,
-      int grid,
-      int threads,
-      int sharedBytes,
-      long stream,
-      MemorySegment parameters) {
-    check(
-        "cuLaunchCooperativeKernel",
-        () ->
-            (int)
-                LAUNCH_COOPERATIVE_KERNEL.invokeExact(
-                    function, grid, 1, 1, threads, 1, 1, sharedBytes, stream, parameters));
   }
 
   /**

@@ -21,8 +21,11 @@ public final class CudaProvider implements BackendProvider {
   public Availability availability() {
     try {
       return probe();
-    } catch (CudaException | LinkageError e) {
+    } catch (CudaException e) {
       return new Availability.Unusable("the NVIDIA driver fails: " + e.getMessage());
+    } catch (LinkageError e) { // a function is missing, or native access was forbidden
+      Throwable reason = e.getCause() == null ? e : e.getCause();
+      return new Availability.Unusable("the NVIDIA driver cannot be bound: " + reason);
     }
   }
 
@@ -40,9 +43,9 @@ public final class CudaProvider implements BackendProvider {
       return new Availability.Absent(Devices.NONE);
     }
     Device first = Device.of(0);
-    Optional<String> tooWeak = Devices.tooWeak(first);
-    if (tooWeak.isPresent()) {
-      return new Availability.Unusable(tooWeak.get());
+    Optional<String> unsuited = Devices.unsuited(first);
+    if (unsuited.isPresent()) {
+      return new Availability.Unusable(unsuited.get());
     }
     NvrtcLibrary.Found found = NvrtcLibrary.found(version);
     String problem = found.problem();
@@ -77,9 +80,9 @@ public final class CudaProvider implements BackendProvider {
           "no cuda device " + device + ": this machine has " + devices + ", numbered from 0");
     }
     Device opened = Device.of(device);
-    Optional<String> tooWeak = Devices.tooWeak(opened);
-    if (tooWeak.isPresent()) {
-      throw new BackendUnavailableException(tooWeak.get());
+    Optional<String> unsuited = Devices.unsuited(opened);
+    if (unsuited.isPresent()) {
+      throw new BackendUnavailableException(unsuited.get());
     }
     NvrtcLibrary.Found found = NvrtcLibrary.found(DriverLibrary.version());
     Nvrtc nvrtc = found.nvrtc();

@@ -11,6 +11,7 @@ package dev.foldmax.cuda;
  * @param sharedBytes the most shared memory that a block may ask for
  * @param l2Bytes the size of the second-level cache
  * @param memoryBytes the size of its memory
+ * @param hasPools whether memory can be allocated in a stream's order
  */
 record Device(
     int number,
@@ -20,7 +21,8 @@ record Device(
     int multiprocessors,
     int sharedBytes,
     long l2Bytes,
-    long memoryBytes) {
+    long memoryBytes,
+    boolean hasPools) {
   /** The least compute capability that kernels are written for: Ampere. */
   static final int LEAST_CAPABILITY = 80;
 
@@ -35,7 +37,8 @@ record Device(
         CudaDriver.deviceGetAttribute(CudaDriver.MULTIPROCESSOR_COUNT, handle),
         CudaDriver.deviceGetAttribute(CudaDriver.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, handle),
         CudaDriver.deviceGetAttribute(CudaDriver.L2_CACHE_SIZE, handle),
-        CudaDriver.deviceTotalMem(handle));
+        CudaDriver.deviceTotalMem(handle),
+        CudaDriver.deviceGetAttribute(CudaDriver.MEMORY_POOLS_SUPPORTED, handle) != 0);
   }
 
   /** The compute capability in the usual form, such as 9.0. */

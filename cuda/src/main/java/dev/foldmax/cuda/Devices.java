@@ -26,17 +26,21 @@ final class Devices {
     return CudaDriver.deviceGetCount();
   }
 
-  /** What to say of a device that the kernels are not written for; empty for others. */
-  static Optional<String> tooWeak(Device device) {
-    return device.capability() >= Device.LEAST_CAPABILITY
+  /** What to say of a device that does not suffice; empty for others. */
+  static Optional<String> unsuited(Device device) {
+    String name = "cuda device " + device.number() + " (" + device.name() + ")";
+    if (device.capability() < Device.LEAST_CAPABILITY) {
+      return Optional.of(
+          name
+              + " has compute capability "
+              + device.capabilityWords()
+              + ", and 8.0 (Ampere) or later is needed");
+    }
+    return device.hasPools()
         ? Optional.empty()
         : Optional.of(
-            "cuda device "
-                + device.number()
-                + " ("
-                + device.name()
-                + ") has compute capability "
-                + device.capabilityWords()
-                + ", and 8.0 (Ampere) or later is needed");
+            name
+                + " has no memory pools here, which some virtual GPUs lack; ask for a profile with"
+                + " unified memory");
   }
 }

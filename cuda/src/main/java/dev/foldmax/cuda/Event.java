@@ -33,12 +33,6 @@ final class Event implements AutoCloseable {
     CudaDriver.eventSynchronize(handle);
   }
 
-  /** Lets a stream wait until the device has come here, without the caller's waiting. */
-  void holdBack(Stream stream) {
-    context.makeCurrent();
-    CudaDriver.streamWaitEvent(stream.handle(), handle);
-  }
-
   /** The time from another event to this one, both reached, in microseconds. */
   double microsecondsSince(Event start) {
     context.makeCurrent();

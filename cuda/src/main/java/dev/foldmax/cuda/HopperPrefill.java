@@ -118,7 +118,9 @@ final class HopperPrefill implements AttentionKernel {
             PrefillMacros.VALUE_DIM,
             Math.ceilDiv(call.valueDim(), PANEL) * PANEL,
             PrefillMacros.SCORES,
-            PrefillMacros.scores(call));
+            PrefillMacros.scores(call),
+            BIAS,
+            call.attention().bias() == null ? 0 : 1);
     Code code = codes.computeIfAbsent(macros, absent -> compile(launch, absent));
     MemorySegment.copy(
         launch.arguments(), 0, parameters.get(ARGUMENTS), 0, AttentionArguments.LAYOUT.byteSize());
@@ -266,14 +268,29 @@ final class HopperPrefill implements AttentionKernel {
     return AttentionArguments.MATRIX.byteOffset(PathElement.groupElement(name));
   }
 
+  /**
+   * Writes a map as hopper.cuh wants it.
+   *
+   * @param sizes columns, rows, heads, blocks
+   * @param strides in elements, of rows, heads, blocks
+   * @param boxRows the rows of a box
+   */
   private static void encode(
-      MemorySegment map, DType type, long address, long[] sizes, long[] strides, int rows) {
-    long[] byteStrides = new long[strides.length];
-    for (int i = 0; i < strides.length; i++) {
-      // Of a dimension of one element any stride will do, and the tensor's may be none that maps
-      // take.
-      byteStrides[i] = (sizes[i + 1] == 1 ? strides[0] : strides[i]) * type.bytes();
-    }
-    TensorMap.encode(map, type, address, sizes, byteStrides, new int[] {PANEL, rows, 1, 1});
+      MemorySegment map, DType type, long address, long[] sizes, long[] strides, int boxRows) {
+    long columns = sizes[0];
+    boolean fillsPanels = columns % PANEL == 0;
+    int panels = fillsPanels ? (int) (columns / PANEL) : 1;
+    TensorMap.encode(
+        map,
+        type,
+        address,
+        new long[] {fillsPanels ? PANEL : columns, sizes[1], panels, sizes[2], sizes[3]},
+        new long[] {
+          strides[0] * type.bytes(),
+          (long) PANEL * type.bytes(),
+          strides[1] * type.bytes(),
+          strides[2] * type.bytes()
+        },
+        new int[] {PANEL, boxRows, panels, 1, 1});
   }
 }

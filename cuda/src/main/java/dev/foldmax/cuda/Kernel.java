@@ -41,17 +41,6 @@ final class Kernel {
   }
 
   /**
-   * As {@link #launch}, with all blocks at once on the device, so that they may wait for another.
-   */
-  void launchCooperative(
-      Stream stream, int grid, int threads, int sharedBytes, Parameters parameters) {
-    context.makeCurrent();
-    allowShared(sharedBytes);
-    CudaDriver.launchCooperativeKernel(
-        handle, grid, threads, sharedBytes, stream.handle(), parameters.pointers());
-  }
-
-  /**
    * As {@link #launch}, but the kernel may start while the one before it on the stream still runs:
    * it has to wait by griddepcontrol.wait before it reads what that one writes. On devices before
    * compute capability 9.0 it starts in its turn.

@@ -22,6 +22,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class RowKernels {
   private static final String SOURCE = "rows.cu";
+  private static final String REGISTERS_SOURCE = "rows_registers.cu";
   private static final String CLUSTER_SOURCE = "rows_cluster.cu";
 
   /** All verbs on rows of F64. */
@@ -69,6 +70,18 @@ final class RowKernels {
     int threadsOfABlock() {
       return threads * rowsOfABlock();
     }
+
+    Map<String, Integer> macros(DType type, boolean isLog) {
+      return Map.of(
+          "FOLDMAX_TYPE",
+          AttentionArguments.typeNumber(type),
+          "FOLDMAX_THREADS",
+          threads,
+          "FOLDMAX_PACKS",
+          packs,
+          "FOLDMAX_LOG",
+          isLog ? 1 : 0);
+    }
   }
 
   private static final List<InRegisters> IN_REGISTERS =
@@ -95,6 +108,18 @@ final class RowKernels {
     int sharedBytes() {
       return chunks * CHUNK_BYTES;
     }
+
+    Map<String, Integer> macros(DType type, boolean isLog) {
+      return Map.of(
+          "FOLDMAX_TYPE",
+          AttentionArguments.typeNumber(type),
+          "FOLDMAX_CHUNKS",
+          chunks,
+          "FOLDMAX_CLUSTER",
+          blocks,
+          "FOLDMAX_LOG",
+          isLog ? 1 : 0);
+    }
   }
 
   private static final List<InCluster> IN_CLUSTERS =
@@ -116,50 +141,50 @@ final class RowKernels {
 
   /** {@link dev.foldmax.Backend#softmax(Tensor, Tensor)}; {@code out} may be {@code x}. */
   void softmax(DeviceRows x, DeviceRows out) {
-    map("softmax", "finishSoftmax", x, out);
+    map(false, x, out);
   }
 
   /** {@link dev.foldmax.Backend#logSoftmax(Tensor, Tensor)}; {@code out} may be {@code x}. */
   void logSoftmax(DeviceRows x, DeviceRows out) {
-    map("logSoftmax", "finishLogSoftmax", x, out);
+    map(true, x, out);
   }
 
-  private void map(String verb, String secondReading, DeviceRows x, DeviceRows out) {
+  private void map(boolean isLog, DeviceRows x, DeviceRows out) {
     if (x.type() == DType.F64) {
-      launchF64(verb, x, out);
+      launchF64(isLog ? "logSoftmax" : "softmax", x, out);
       return;
     }
     if (out.type() == DType.F64) {
-      mapInTwoReadings(secondReading, x, out);
+      mapInTwoReadings(isLog, x, out);
       return;
     }
     long bytes = x.columns() * x.type().bytes();
     for (InRegisters kind : IN_REGISTERS) {
       if (bytes <= kind.bytes()) {
-        mapInRegisters(verb, kind, x, out);
+        mapInRegisters(isLog, kind, x, out);
         return;
       }
     }
     if (workplace.device().capability() >= CLUSTER_CAPABILITY) {
       for (InCluster kind : IN_CLUSTERS) {
         if (bytes <= kind.bytes()) {
-          mapInClusters(verb, kind, x, out);
+          mapInClusters(isLog, kind, x, out);
           return;
         }
       }
     }
-    mapInTwoReadings(secondReading, x, out);
+    mapInTwoReadings(isLog, x, out);
   }
 
   private void launchF64(String verb, DeviceRows x, DeviceRows out) {
     setX(x, 0, x.rows());
     setOut(out, 0);
-    Kernel kernel = workplace.kernels().get(F64_SOURCE, verb, Map.of());
+    Kernel kernel = kernel(F64_SOURCE, verb, Map.of());
     launch(kernel, Math.min(x.rows(), MOST_BLOCKS), F64_THREADS, 0);
   }
 
-  private void mapInRegisters(String verb, InRegisters kind, DeviceRows x, DeviceRows out) {
-    Kernel kernel = kernel(SOURCE, verb + "_" + kind.threads + "x" + kind.packs, x);
+  private void mapInRegisters(boolean isLog, InRegisters kind, DeviceRows x, DeviceRows out) {
+    Kernel kernel = kernel(REGISTERS_SOURCE, "softmax", kind.macros(x.type(), isLog));
     long rowsOfALaunch = MOST_BLOCKS * kind.rowsOfABlock();
     for (long row = 0; row < x.rows(); row += rowsOfALaunch) {
       long rows = Math.min(rowsOfALaunch, x.rows() - row);
@@ -169,8 +194,8 @@ final class RowKernels {
     }
   }
 
-  private void mapInClusters(String verb, InCluster kind, DeviceRows x, DeviceRows out) {
-    Kernel kernel = kernel(CLUSTER_SOURCE, verb + "_" + kind.chunks + "x" + kind.blocks, x);
+  private void mapInClusters(boolean isLog, InCluster kind, DeviceRows x, DeviceRows out) {
+    Kernel kernel = kernel(CLUSTER_SOURCE, "softmax", kind.macros(x.type(), isLog));
     int clusters = kernel.residentClusters(kind.blocks, InCluster.THREADS, kind.sharedBytes());
     setX(x, 0, x.rows());
     setOut(out, 0);
@@ -178,7 +203,7 @@ final class RowKernels {
         kernel, Math.min(clusters, x.rows()) * kind.blocks, InCluster.THREADS, kind.sharedBytes());
   }
 
-  private void mapInTwoReadings(String secondReading, DeviceRows x, DeviceRows out) {
+  private void mapInTwoReadings(boolean isLog, DeviceRows x, DeviceRows out) {
     long chunks = Math.ceilDiv(x.columns(), CHUNK);
     long parts = Math.ceilDiv(x.columns() * x.type().bytes(), PART_BYTES);
     long rowsOfALaunch = Math.clamp(MOST_BLOCKS / parts, 1, x.rows());
@@ -192,7 +217,11 @@ final class RowKernels {
       setNoOut();
       mergePartials(x, rows);
       setOut(out, row);
-      launch(kernel(SOURCE, secondReading, x), rows * parts, CHUNK_THREADS, 0);
+      launch(
+          kernel(SOURCE, isLog ? "finishLogSoftmax" : "finishSoftmax", macros(x.type())),
+          rows * parts,
+          CHUNK_THREADS,
+          0);
     }
   }
 
@@ -223,7 +252,7 @@ final class RowKernels {
   }
 
   private void sumShortRows(DeviceRows x, DeviceRows results) {
-    Kernel kernel = kernel(SOURCE, "logSumExpOfShortRows", x);
+    Kernel kernel = kernel(SOURCE, "logSumExpOfShortRows", macros(x.type()));
     int resident = kernel.residentBlocks(SEVERAL_WARPS, 0);
     setX(x, 0, x.rows());
     setOut(results, 0);
@@ -232,12 +261,12 @@ final class RowKernels {
   }
 
   private void sumChunks(DeviceRows x, long blocks) {
-    launch(kernel(SOURCE, "logSumExpOfChunks", x), blocks, CHUNK_THREADS, 0);
+    launch(kernel(SOURCE, "logSumExpOfChunks", macros(x.type())), blocks, CHUNK_THREADS, 0);
   }
 
   private void mergePartials(DeviceRows x, long rows) {
     launch(
-        kernel(SOURCE, "logSumExpOfPartials", x),
+        kernel(SOURCE, "logSumExpOfPartials", macros(x.type())),
         Math.ceilDiv(rows, SEVERAL_WARPS / WARP),
         SEVERAL_WARPS,
         0);
@@ -266,8 +295,8 @@ final class RowKernels {
     return Map.of("FOLDMAX_TYPE", AttentionArguments.typeNumber(type));
   }
 
-  private Kernel kernel(String source, String entry, DeviceRows x) {
-    return workplace.kernels().get(source, entry, macros(x.type()));
+  private Kernel kernel(String source, String entry, Map<String, Integer> macros) {
+    return workplace.kernels().get(source, entry, macros);
   }
 
   private void setX(DeviceRows x, long row, long rows) {

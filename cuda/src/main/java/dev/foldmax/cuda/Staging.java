@@ -194,6 +194,9 @@ final class Staging {
 
   /** Whether a tensor's rows can be taken as they are. */
   static boolean isAligned(Tensor tensor) {
+    if (tensor.elements() == 0) {
+      return true; // nothing is loaded
+    }
     int last = tensor.rank() - 1;
     int bytes = tensor.dtype().bytes();
     boolean aligned =
@@ -210,6 +213,10 @@ final class Staging {
     if (!isAligned(tensor)) {
       return null;
     }
+    long columns = tensor.shape(-1);
+    if (columns == 0) {
+      return new DeviceRows(tensor.deviceAddress(), tensor.dtype(), count(tensor), 0, 0);
+    }
     long stride = 0;
     long expected = -1; // of the next dimension, going outwards
     for (int axis = tensor.rank() - 2; axis >= 0; axis--) {
@@ -223,7 +230,6 @@ final class Staging {
       }
       expected = tensor.stride(axis) * tensor.shape(axis);
     }
-    long columns = tensor.shape(-1);
     return new DeviceRows(tensor.deviceAddress(), tensor.dtype(), count(tensor), columns, stride);
   }
 

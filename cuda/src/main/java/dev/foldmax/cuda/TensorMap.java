@@ -16,8 +16,11 @@ final class TensorMap {
   /** CUtensorMapSwizzle for rows of a box of 128 bytes. */
   private static final int SWIZZLE_128 = 3;
 
-  /** CUtensorMapL2promotion: fetch 256 bytes at least. */
-  private static final int PROMOTION_256 = 3;
+  /** CUtensorMapL2promotion: fetch 128 bytes at least, a row of a box. */
+  private static final int PROMOTION_128 = 2;
+
+  /** What every stride is a multiple of. */
+  private static final long ALIGNMENT = 16;
 
   private TensorMap() {}
 
@@ -27,8 +30,9 @@ final class TensorMap {
    * @param map {@link #BYTES} bytes, as in {@link Parameters#get}
    * @param type F16 or BF16
    * @param address of the first element, at a multiple of 16
-   * @param sizes in elements, fastest first
-   * @param byteStrides of all dimensions but the fastest, multiples of 16
+   * @param sizes in elements, fastest first; of an empty tensor nothing may be loaded
+   * @param byteStrides of all dimensions but the fastest, multiples of 16; those of dimensions of
+   *     one element may be anything
    * @param box in elements, fastest first
    */
   static void encode(
@@ -40,6 +44,13 @@ final class TensorMap {
           default -> throw new IllegalArgumentException("type: expected F16 or BF16, got " + type);
         };
     int rank = sizes.length;
+    long[] atLeastOne = Arrays.stream(sizes).map(size -> Math.max(size, 1)).toArray();
+    long[] strides = byteStrides.clone();
+    for (int i = 0; i < strides.length; i++) {
+      if (sizes[i + 1] <= 1) {
+        strides[i] = ALIGNMENT; // never gone, and checked all the same
+      }
+    }
     int[] elementStrides = new int[rank];
     Arrays.fill(elementStrides, 1);
     try (Arena arena = Arena.ofConfined()) {
@@ -48,12 +59,12 @@ final class TensorMap {
           number,
           rank,
           address,
-          arena.allocateFrom(JAVA_LONG, sizes),
-          arena.allocateFrom(JAVA_LONG, byteStrides),
+          arena.allocateFrom(JAVA_LONG, atLeastOne),
+          arena.allocateFrom(JAVA_LONG, strides),
           arena.allocateFrom(JAVA_INT, box),
           arena.allocateFrom(JAVA_INT, elementStrides),
           SWIZZLE_128,
-          PROMOTION_256);
+          PROMOTION_128);
     }
   }
 }

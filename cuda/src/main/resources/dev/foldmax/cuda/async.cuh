@@ -24,3 +24,14 @@ __device__ __forceinline__ void copyPart(unsigned to, const void* from, int byte
 __device__ __forceinline__ void waitForCopies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
+
+// Ends a group of this thread's copies.
+__device__ __forceinline__ void commitCopies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Waits until all but the last PENDING groups have arrived.
+template <int PENDING>
+__device__ __forceinline__ void waitForAllBut() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}

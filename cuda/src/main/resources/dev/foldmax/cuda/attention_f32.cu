@@ -37,6 +37,7 @@ constexpr int SLICES = (FOLDMAX_VALUE_DIM + SLICE - 1) / SLICE;
 constexpr int VALUE_CHUNKS = BN / CHUNK;
 constexpr int KEY_QUADS = BN * CHUNK / QUAD / THREADS;      // a thread's part of a chunk of keys
 constexpr int VALUE_QUADS = SLICE * CHUNK / QUAD / THREADS; // and of values
+constexpr int KEY_STEPS = SLICE <= 64 ? 2 : 1; // unrolled, as far as there are registers
 constexpr int STAGED = KEY_QUADS > VALUE_QUADS ? KEY_QUADS : VALUE_QUADS;
 
 // All queries stay in shared memory where they fit, else they come in chunks along with the keys.
@@ -56,8 +57,9 @@ struct Shared {
   int64 begin[BM];     // what each row sees
   int64 end[BM];
   Work work;
-  TileSource keys;
-  TileSource values;
+  TileSources sources;
+  TileRange seen;
+  int64 first; // the position at which tile 0 starts
 };
 
 // Four elements as they are stored; for I8, whose elements fill but one word, y is the row's scale.
@@ -172,22 +174,19 @@ struct Block {
 
   // Whether a chunk of a tile can be copied directly.
   __device__ __forceinline__ bool isDirect(int tile, int chunk) const {
-    if (chunk < KEY_CHUNKS) {
-      return RESIDENT && a.k.type == Type::F32 && tile >= shared.keys.runsFrom
-             && tile < shared.keys.runsTo;
-    }
-    return pass == Pass::PLAIN && a.v.type == Type::F32 && tile >= shared.values.runsFrom
-           && tile < shared.values.runsTo;
+    return (chunk < KEY_CHUNKS ? RESIDENT && a.k.type == Type::F32
+                               : pass == Pass::PLAIN && a.v.type == Type::F32)
+           && tile >= shared.sources.runsFrom && tile < shared.sources.runsTo;
   }
 
   // Starts copies of it.
   __device__ __forceinline__ void copyChunk(int tile, int chunk, int buffer) {
     const unsigned to = sharedAddress(shared.chunk[buffer]);
     if (chunk < KEY_CHUNKS) {
-      copyRows<CHUNK / QUAD, KEY_QUADS>(shared.keys, tile * BN, chunk * CHUNK, a.keyDim, to,
+      copyRows<CHUNK / QUAD, KEY_QUADS>(shared.sources.keys, tile * BN, chunk * CHUNK, a.keyDim, to,
                                         K_STRIDE);
     } else {
-      copyRows<SLICE / QUAD, VALUE_QUADS>(shared.values,
+      copyRows<SLICE / QUAD, VALUE_QUADS>(shared.sources.values,
                                           tile * BN + (chunk - KEY_CHUNKS) * CHUNK, 0,
                                           a.valueDim - task.slice * SLICE, to, SLICE);
     }
@@ -195,7 +194,7 @@ struct Block {
 
   // Rows of QUADS quads from row `row` and column `column` on, COUNT for each thread.
   template <int QUADS, int COUNT>
-  __device__ __forceinline__ void copyRows(const TileSource& from, int row, int column,
+  __device__ __forceinline__ void copyRows(const Run& from, int row, int column,
                                            int columns, unsigned to, int stride) {
     const int r = threadIdx.x / QUADS;
     const int c = threadIdx.x % QUADS * QUAD;
@@ -264,6 +263,7 @@ struct Block {
   }
 
   __device__ __forceinline__ void putQueries() {
+#pragma unroll 4
     for (int i = threadIdx.x; i < BM * KEY_DIM / QUAD; i += THREADS) {
       const int r = i / (KEY_DIM / QUAD);
       const int dim = i % (KEY_DIM / QUAD) * QUAD;
@@ -287,7 +287,7 @@ struct Block {
         }
       }
     }
-#pragma unroll 1
+#pragma unroll KEY_STEPS
     for (int d = 0; d < CHUNK; d += QUAD, q += QUAD, k += QUAD) {
       float4 x[ROWS];
 #pragma unroll
@@ -296,13 +296,13 @@ struct Block {
       }
 #pragma unroll
       for (int j = 0; j < COLUMNS; j++) {
-        const float4 y = *reinterpret_cast<const float4*>(k + 8 * j * K_STRIDE);
+        float4 y = *reinterpret_cast<const float4*>(k + 8 * j * K_STRIDE);
 #pragma unroll
-        for (int i = 0; i < ROWS; i++) {
-          scores[i][j] = fmaf(x[i].x, y.x, scores[i][j]);
-          scores[i][j] = fmaf(x[i].y, y.y, scores[i][j]);
-          scores[i][j] = fmaf(x[i].z, y.z, scores[i][j]);
-          scores[i][j] = fmaf(x[i].w, y.w, scores[i][j]);
+        for (int c = 0; c < QUAD; c++) {
+#pragma unroll
+          for (int i = 0; i < ROWS; i++) {
+            scores[i][j] = fmaf(component(x[i], c), component(y, c), scores[i][j]);
+          }
         }
       }
     }
@@ -312,7 +312,7 @@ struct Block {
   __device__ __forceinline__ void multiplyValues(int chunk, int buffer) {
     const float* p = shared.p + firstRow * P_STRIDE + chunk * CHUNK;
     const float* v = shared.chunk[buffer] + valueColumn(0);
-#pragma unroll 1
+#pragma unroll 2
     for (int key = 0; key < CHUNK; key += QUAD, p += QUAD, v += QUAD * SLICE) {
       float4 x[ROWS];
 #pragma unroll
@@ -461,26 +461,26 @@ struct Block {
     }
   }
 
+  __device__ __forceinline__ int64 startOf(int tile) const {
+    return shared.first + (int64)tile * BN;
+  }
+
   // Goes over the keys that one of the block's queries sees.
   __device__ __forceinline__ void fold() {
-    const Interval lowest = visibleTo(s, task.query);
-    const Interval highest = visibleTo(s, smaller(s.queries, task.query + BM) - 1);
+    const bool plain = a.softCap == 0.0f && a.bias.data == nullptr && a.slope.data == nullptr
+                       && a.maskCount == 0;
+    const int64 last = smaller(s.queries, task.query + BM) - 1;
+    const int64 first = visibleTo(s, task.query).begin / BN * BN;
+    const int64 end = smaller(s.endKey, visibleTo(s, last).end);
+    const int tiles = (int)((end - first + BN - 1) / BN);
+    if (threadIdx.x == 0) {
+      shared.first = first;
+      shared.sources = sourcesOf(a, s, keyHead, task.slice * SLICE, first, BN);
+      shared.seen = rangeOf(s, task.query, last, first, BN);
+    }
     fillVisible(s, task.query, shared.begin, shared.end);
     if (RESIDENT) {
       putQueries();
-    }
-    const int64 last = smaller(s.endKey, highest.end);
-    if (last <= lowest.begin) {
-      __syncthreads();
-      return;
-    }
-    const bool plain = a.softCap == 0.0f && a.bias.data == nullptr && a.slope.data == nullptr
-                       && a.maskCount == 0;
-    const int64 first = lowest.begin / BN * BN;
-    const int tiles = (int)((last - first + BN - 1) / BN);
-    if (threadIdx.x == 0) {
-      shared.keys = sourceOf(a, s, a.k, keyHead, 0, a.keyDim, first, BN);
-      shared.values = sourceOf(a, s, a.v, keyHead, task.slice * SLICE, a.valueDim, first, BN);
     }
     __syncthreads();
     float scores[ROWS][COLUMNS];
@@ -488,7 +488,7 @@ struct Block {
     int chunk = -1; // the first turn only fetches
     int buffer = 1;
 #pragma unroll 1
-    do {
+    while (tile < tiles) {
       const bool wrap = chunk == KEY_CHUNKS + VALUE_CHUNKS - 1;
       const int next = wrap ? 0 : chunk + 1;
       const int nextTile = wrap ? tile + 1 : tile;
@@ -497,7 +497,7 @@ struct Block {
       if (direct) {
         copyChunk(nextTile, next, buffer ^ 1);
       } else if (staged) {
-        fetchChunk(first + (int64)nextTile * BN, next);
+        fetchChunk(startOf(nextTile), next);
       }
       if (chunk >= KEY_CHUNKS) {
         multiplyValues(chunk - KEY_CHUNKS, buffer);
@@ -505,11 +505,10 @@ struct Block {
         multiplyKeys(scores, chunk, buffer);
       }
       if (chunk == KEY_CHUNKS - 1) {
-        const int64 start = first + (int64)tile * BN;
         if (plain) {
-          scale(scores, start, start < highest.begin || start + BN > lowest.end);
+          scale(scores, startOf(tile), tile < shared.seen.plainFrom || tile >= shared.seen.plainTo);
         } else {
-          transform(scores, start);
+          transform(scores, startOf(tile));
         }
         if (pass == Pass::TAINT) {
           flatten(scores);
@@ -524,37 +523,59 @@ struct Block {
       __syncthreads();
       chunk = next;
       tile = nextTile;
-    } while (tile < tiles);
+    }
   }
 
-  // Writes outputs and logarithms; returns whether one of this thread's is not finite.
+  // Writes outputs and logarithms; returns whether one that this thread writes is not finite.
   __device__ __forceinline__ bool finishRows() {
     reduce(l, [](float x, float y) { return x + y; });
-    bool nonFinite = false;
     const bool hasSink = a.sink.data != nullptr;
     const float sink = hasSink ? sinkOf(a, task.head) : 0.0f;
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
-      const int64 query = task.query + row(i);
-      if (query >= s.queries) {
-        continue;
-      }
       const Finish end = finish(m[i], l[i], hasSink, sink);
-      const Place place = {s.queryBlock, s.queryRow + query};
-      const int64 at = elementOf(a.out, place, task.head);
 #pragma unroll
       for (int j = 0; j < GROUPS * QUAD; j++) {
-        const int dim = task.slice * SLICE + valueColumn(j / QUAD) + j % QUAD;
         // Adding 0 makes -0 a 0, so that tiles that a row does not see make no difference.
-        const float x = pass == Pass::TAINT ? 0.0f : o[i][j] * end.factor + 0.0f;
-        if (dim < a.valueDim && (pass != Pass::TAINT || o[i][j] > 0.0f)) {
-          store(a.out.data, a.out.type, at + dim, pass == Pass::TAINT ? NAN_VALUE : x);
-          nonFinite = nonFinite || isNonFinite(x);
+        shared.p[row(i) * P_STRIDE + valueColumn(j / QUAD) + j % QUAD] =
+            pass == Pass::TAINT ? o[i][j] : o[i][j] * end.factor + 0.0f;
+      }
+      const int64 query = task.query + row(i);
+      if (pass != Pass::TAINT && a.lse.data != nullptr && task.slice == 0 && half == 0
+          && lane8 == 0 && query < s.queries) {
+        const Place place = {s.queryBlock, s.queryRow + query};
+        store(a.lse.data, a.lse.type, elementOf(a.lse, place, task.head), end.logSumExp);
+      }
+    }
+    __syncthreads();
+    return writeRows();
+  }
+
+  // Writes the outputs in shared.p; TAINT writes NaN where sums are above 0.
+  __device__ __forceinline__ bool writeRows() {
+    bool nonFinite = false;
+#pragma unroll 1
+    for (int at = threadIdx.x; at < BM * SLICE / QUAD; at += THREADS) {
+      const int r = at / (SLICE / QUAD);
+      const int column = at % (SLICE / QUAD) * QUAD;
+      const int dim = task.slice * SLICE + column;
+      if (task.query + r >= s.queries || dim >= a.valueDim) {
+        continue;
+      }
+      const Place place = {s.queryBlock, s.queryRow + task.query + r};
+      const int64 index = elementOf(a.out, place, task.head) + dim;
+      float x[QUAD];
+#pragma unroll
+      for (int c = 0; c < QUAD; c++) {
+        x[c] = shared.p[r * P_STRIDE + column + c];
+        if (pass != Pass::TAINT) {
+          nonFinite = nonFinite || isNonFinite(x[c]);
+        } else if (x[c] > 0.0f && dim + c < a.valueDim) {
+          store(a.out.data, a.out.type, index + c, NAN_VALUE);
         }
       }
-      if (pass != Pass::TAINT && a.lse.data != nullptr && task.slice == 0 && half == 0
-          && lane8 == 0) {
-        store(a.lse.data, a.lse.type, elementOf(a.lse, place, task.head), end.logSumExp);
+      if (pass != Pass::TAINT) {
+        storeQuad(a.out.data, a.out.type, index, x, a.valueDim - dim);
       }
     }
     return nonFinite;

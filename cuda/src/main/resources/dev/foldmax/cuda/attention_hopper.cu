@@ -70,7 +70,8 @@ constexpr int TILE = WIDEST > 192 ? (IS_LINEAR ? 80 : 64) // keys
                      : WIDEST > 128 ? 112
                      : WIDEST > 64  ? 128
                                     : (IS_LINEAR ? 128 : 96);
-constexpr int STAGES = WIDEST <= 64 ? 4 : 2;
+constexpr int KEY_STAGES = WIDEST <= 64 ? 4 : WIDEST <= 128 ? 3 : 2; // products wait for keys first
+constexpr int VALUE_STAGES = WIDEST <= 64 ? 4 : 2;
 constexpr int PRODUCER_REGISTERS = WIDEST <= 64 ? 32 : 40;
 constexpr int CONSUMER_REGISTERS = WIDEST <= 64 ? 160 : 232;
 constexpr bool OWN_STAGING = WIDEST <= 128; // of results; else they take the place of queries
@@ -84,7 +85,8 @@ constexpr int RESULT_BYTES = GROUP_ROWS * VALUE_DIM * ELEMENT;
 constexpr int KEY_BYTES = TILE * KEY_DIM * ELEMENT;
 constexpr int VALUE_BYTES = TILE * VALUE_DIM * ELEMENT;
 constexpr int STAGED_BYTES = OWN_STAGING || VALUE_DIM <= KEY_DIM ? QUERY_BYTES : RESULT_BYTES;
-constexpr int TILES_BYTES = GROUPS * STAGED_BYTES + STAGES * (KEY_BYTES + VALUE_BYTES)
+constexpr int TILES_BYTES = GROUPS * STAGED_BYTES + KEY_STAGES * KEY_BYTES
+                            + VALUE_STAGES * VALUE_BYTES
                             + (OWN_STAGING ? GROUPS * RESULT_BYTES : 0);
 
 constexpr int NAMED_PRODUCERS = 1;
@@ -112,10 +114,10 @@ struct alignas(16) Span {
 
 // What the host adds to AttentionArguments.
 struct Plan {
-  TensorMap q;   // box (64, 64 rows)
-  TensorMap k;   // box (64, TILE)
-  TensorMap v;   // box (64, TILE)
-  TensorMap out; // box (64, 64 rows); unused where out is not of the compute type
+  TensorMap q;   // boxes of GROUP_ROWS rows
+  TensorMap k;   // boxes of TILE rows
+  TensorMap v;   // boxes of TILE rows
+  TensorMap out; // boxes of GROUP_ROWS rows; unused where out is not of the compute type
   const Span* spans;      // (spanCount + 1), longest works first
   unsigned* counters;     // works taken, blocks finished
   unsigned char* flags;   // (works, consumer warps): 1 where something is not finite
@@ -157,16 +159,16 @@ struct Work {
 struct Shared {
   unsigned char tiles[TILES_BYTES]; // queries, keys, values, results
   uint64 queries[GROUPS][2];        // barriers: full, empty
-  uint64 keys[2 * STAGES];
-  uint64 values[2 * STAGES];
+  uint64 keys[2 * KEY_STAGES];
+  uint64 values[2 * VALUE_STAGES];
   uint64 handover[4];
   Work works[2];
 };
 static_assert(sizeof(Shared) <= 227 * 1024, "what a block may have");
 constexpr int QUERIES_AT = 0;
 constexpr int KEYS_AT = QUERIES_AT + GROUPS * STAGED_BYTES;
-constexpr int VALUES_AT = KEYS_AT + STAGES * KEY_BYTES;
-constexpr int RESULTS_AT = OWN_STAGING ? VALUES_AT + STAGES * VALUE_BYTES : QUERIES_AT;
+constexpr int VALUES_AT = KEYS_AT + KEY_STAGES * KEY_BYTES;
+constexpr int RESULTS_AT = OWN_STAGING ? VALUES_AT + VALUE_STAGES * VALUE_BYTES : QUERIES_AT;
 
 extern __shared__ __align__(1024) unsigned char sharedBytes[];
 
@@ -288,19 +290,8 @@ __device__ __forceinline__ void gather(const AttentionArguments& a, const Matrix
   fenceShared();
 }
 
-// Boxes of 64 columns of a tensor, from `row` on, for a tile of `rows` rows and DIM columns.
-template <int DIM>
-__device__ __forceinline__ void copyTile(uint32 shared, const TensorMap* map, int rows, int row,
-                                         int head, int block, Barrier full) {
-  full.expect(rows * DIM * ELEMENT);
-#pragma unroll
-  for (int panel = 0; panel < DIM / PANEL; panel++) {
-    copyIn(shared + panel * rows * PANEL_ROW, map, panel * PANEL, row, head, block, full);
-  }
-}
-
 // The producer's hand on one of the two rings of tiles. All producers call its functions.
-template <int DIM> struct Feed {
+template <int DIM, int STAGES> struct Feed {
   const Matrix& matrix;
   const TensorMap* map;
   int dim;
@@ -312,10 +303,10 @@ template <int DIM> struct Feed {
   }
 
   // Brings a tile that is a matrix into the next stage once it is empty.
-  __device__ __forceinline__ void bringMatrix(int row, int head, int block, bool leads) {
+  __device__ __forceinline__ void bringMatrix(Box box, bool leads) {
     if (leads) {
       ring.waitEmpty();
-      copyTile<DIM>(stage(), map, TILE, row, head, block, ring.full());
+      copyTileIn<DIM>(stage(), map, dim, TILE, box, ring.full());
     }
     ring.next();
   }
@@ -325,7 +316,7 @@ template <int DIM> struct Feed {
   __device__ __forceinline__ void bring(const AttentionArguments& a, const Work& w, int tile,
                                         bool leads) {
     if (VALUES == Values::AS_THEY_ARE && tile >= w.firstMatrix && tile < w.endMatrix) {
-      bringMatrix(w.span.keyRow + tile * TILE, w.keyHead, w.span.keyBlock, leads);
+      bringMatrix({w.span.keyRow + tile * TILE, w.keyHead, w.span.keyBlock}, leads);
       return;
     }
     if (leads) {
@@ -342,19 +333,23 @@ template <int DIM> struct Feed {
   }
 };
 
+// Where a group's queries and results lie.
+__device__ __forceinline__ Box queryBox(const Work& w, int group) {
+  return {w.span.queryRow + w.firstQuery + group * GROUP_ROWS, w.head, w.span.queryBlock};
+}
+
 // All tiles of a work, in the consumers' order, with its queries.
 template <Values VALUES>
 __device__ __forceinline__ void bringAll(const AttentionArguments& a, const Plan& plan,
-                                         const Work& w, Feed<KEY_DIM>& keys,
-                                         Feed<VALUE_DIM>& values, uint32 queryParity, bool leads) {
+                                         const Work& w, Feed<KEY_DIM, KEY_STAGES>& keys,
+                                         Feed<VALUE_DIM, VALUE_STAGES>& values, uint32 queryParity, bool leads) {
   Shared& shared = sharedMemory();
 #pragma unroll
   for (int group = 0; group < GROUPS; group++) {
     if (leads) {
       Barrier{sharedAddress(&shared.queries[group][1])}.wait(queryParity);
-      copyTile<KEY_DIM>(tilesAt(QUERIES_AT) + group * STAGED_BYTES, &plan.q, GROUP_ROWS,
-                        w.span.queryRow + w.firstQuery + group * GROUP_ROWS, w.head,
-                        w.span.queryBlock, Barrier{sharedAddress(&shared.queries[group][0])});
+      copyTileIn<KEY_DIM>(tilesAt(QUERIES_AT) + group * STAGED_BYTES, &plan.q, a.keyDim, GROUP_ROWS,
+                          queryBox(w, group), Barrier{sharedAddress(&shared.queries[group][0])});
     }
     if (group == 0) { // the first product needs no more than this
       keys.template bring<Values::AS_THEY_ARE>(a, w, w.endTile - 1, leads);
@@ -371,8 +366,8 @@ __device__ __forceinline__ void bringAll(const AttentionArguments& a, const Plan
       int row = w.span.keyRow + tile * TILE;
 #pragma unroll 1
       do {
-        keys.bringMatrix(row - TILE, head, block, leads);
-        values.bringMatrix(row, head, block, leads);
+        keys.bringMatrix({row - TILE, head, block}, leads);
+        values.bringMatrix({row, head, block}, leads);
         row -= TILE;
       } while (--tile > firstMatrix);
     } else {
@@ -398,8 +393,8 @@ __device__ __forceinline__ void produce(const AttentionArguments& a, const Plan&
   Shared& shared = sharedMemory();
   const bool leads = threadIdx.x == 0;
   const bool inFirstWarp = threadIdx.x < 32;
-  Feed<KEY_DIM> keys{a.k, &plan.k, a.keyDim, tilesAt(KEYS_AT), {sharedAddress(shared.keys), 1}};
-  Feed<VALUE_DIM> values{a.v, &plan.v, a.valueDim, tilesAt(VALUES_AT), {sharedAddress(shared.values), 1}};
+  Feed<KEY_DIM, KEY_STAGES> keys{a.k, &plan.k, a.keyDim, tilesAt(KEYS_AT), {sharedAddress(shared.keys), 1}};
+  Feed<VALUE_DIM, VALUE_STAGES> values{a.v, &plan.v, a.valueDim, tilesAt(VALUES_AT), {sharedAddress(shared.values), 1}};
   Ring<2> handover(sharedAddress(shared.handover), inFirstWarp ? 1 : 0);
   uint32 queryParity = 1;
   int number = blockIdx.x;
@@ -663,7 +658,8 @@ __device__ __forceinline__ void weigh(float unit, State& state, float (&s)[SCORE
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
     const float m =
         fmaxf(state.m[r], SCORES == Scores::LINEAR ? maximumOf<SCORES>(largest, unit) : largest);
-    c[r] = correctionOf<UNITS>(state.m[r], m);
+    // Not correctionOf: a maximum of +inf has made the row NaN already, and its test costs 2..4%.
+    c[r] = BIASED ? exp2Fast((state.m[r] - shift(m)) * LOG2_E) : correction(state.m[r], m);
     state.m[r] = m;
   }
   const float shifts[2] = {shift(state.m[0]), shift(state.m[1])};
@@ -747,8 +743,8 @@ struct Consumer {
   uint32 firstKeys;
   uint32 firstValues;
   uint32 staging;
-  Ring<STAGES> keys;
-  Ring<STAGES> values;
+  Ring<KEY_STAGES> keys;
+  Ring<VALUE_STAGES> values;
   uint32 queryParity;
 
   __device__ __forceinline__ Consumer(const AttentionArguments& a, const Plan& plan, int group)
@@ -960,12 +956,7 @@ struct Consumer {
     fenceShared();
     namedSync(NAMED_STAGING + group, WARP_GROUP);
     if (leadsGroup()) {
-#pragma unroll
-      for (int panel = 0; panel < VALUE_DIM / PANEL; panel++) {
-        copyOut(&plan.out, panel * PANEL, w.span.queryRow + w.firstQuery + group * GROUP_ROWS,
-                w.head, w.span.queryBlock,
-                staging + panel * GROUP_ROWS * PANEL_ROW);
-      }
+      copyTileOut<VALUE_DIM>(&plan.out, a.valueDim, GROUP_ROWS, queryBox(w, group), staging);
       copyOutCommit();
     }
   }
@@ -1095,8 +1086,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     for (int group = 0; group < GROUPS; group++) {
       Ring<1>(sharedAddress(shared.queries[group]), 0).initialise(1, 4);
     }
-    Ring<STAGES>(sharedAddress(shared.keys), 0).initialise(1, 4 * GROUPS);
-    Ring<STAGES>(sharedAddress(shared.values), 0).initialise(1, 4 * GROUPS);
+    Ring<KEY_STAGES>(sharedAddress(shared.keys), 0).initialise(1, 4 * GROUPS);
+    Ring<VALUE_STAGES>(sharedAddress(shared.values), 0).initialise(1, 4 * GROUPS);
     Ring<2>(sharedAddress(shared.handover), 0).initialise(1, 4 * GROUPS + PRODUCER_WARPS - 1);
     fenceBarriers();
   }

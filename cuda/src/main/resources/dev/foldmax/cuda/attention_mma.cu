@@ -48,12 +48,11 @@ constexpr int STAGES = 2;
 constexpr int PATCH_KEYS = 32;
 constexpr int PATCH_STRIDE = PATCH_KEYS + 4;
 
-// Which tiles a warp has something to do in, and in which of those all of its rows see every key.
-struct alignas(16) TileRange {
-  int from;
-  int plainFrom;
-  int plainTo;
-  int to;
+// What each warp looks up for each tile, rather than have it in registers.
+struct Notes {
+  TileSources sources;
+  TileRange seen;
+  int64 first; // the position at which tile 0 starts
 };
 
 template <int BN>
@@ -64,21 +63,21 @@ struct SharedOf {
   float patch[WARPS][16 * PATCH_STRIDE];
   int64 begin[BM]; // what each row sees
   int64 end[BM];
-  TileRange seen[WARPS];
   Work work;
-  TileSource keys;
-  TileSource values;
-  int64 first; // the position at which tile 0 starts
+  Notes notes[WARPS];
 };
 
-// GENERAL scores take registers of their own.
-constexpr int MOST_KEYS = SCORES == Scores::GENERAL ? 32 : 64;
 #ifdef FOLDMAX_BN
 constexpr int BN = FOLDMAX_BN;
 #else
-constexpr int BN = MOST_KEYS >= 64 && sizeof(SharedOf<64>) <= FOLDMAX_SHARED ? 64
-                   : sizeof(SharedOf<32>) <= FOLDMAX_SHARED                  ? 32
-                                                                             : 16;
+// Narrow heads have registers for wide tiles; GENERAL scores take some themselves.
+constexpr int MOST_KEYS = SCORES == Scores::GENERAL && SLICE > 64 ? 32
+                          : KEY_DIM <= 64 && SLICE <= 64          ? 128
+                                                                  : 64;
+constexpr int BN = MOST_KEYS >= 128 && sizeof(SharedOf<128>) <= FOLDMAX_SHARED  ? 128
+                   : MOST_KEYS >= 64 && sizeof(SharedOf<64>) <= FOLDMAX_SHARED ? 64
+                   : sizeof(SharedOf<32>) <= FOLDMAX_SHARED                    ? 32
+                                                                               : 16;
 #endif
 typedef SharedOf<BN> Shared;
 
@@ -90,7 +89,7 @@ constexpr int NT = BN / 8; // tiles of 8 keys
 #ifdef FOLDMAX_QREG
 constexpr bool Q_IN_REGISTERS = FOLDMAX_QREG;
 #else
-constexpr bool Q_IN_REGISTERS = KEY_DIM <= 64;
+constexpr bool Q_IN_REGISTERS = false;
 #endif
 
 // One block's work on one task.
@@ -136,6 +135,11 @@ struct Block {
   }
   __device__ __forceinline__ int column(int n) const { return n * 8 + lane % 4 * 2; }
 
+  __device__ __forceinline__ Notes& notes() const { return shared.notes[threadIdx.x / 32]; }
+  __device__ __forceinline__ int64 startOf(int tile) const {
+    return notes().first + (int64)tile * BN;
+  }
+
   // Starts copies of a tile of rows at one distance, all of which exist; chunks from `columns`, a
   // multiple of 8, on become 0.
   template <int ROWS, int DIM>
@@ -174,7 +178,7 @@ struct Block {
                                          int columns, const unsigned char* to, Find find) {
     constexpr int CHUNKS = Tile<DIM>::CHUNKS;
     const unsigned base = sharedAddress(to);
-#pragma unroll 4
+#pragma unroll 2
     for (int i = threadIdx.x; i < ROWS * CHUNKS; i += THREADS) {
       const int r = i / CHUNKS;
       const int chunk = i % CHUNKS;
@@ -204,30 +208,27 @@ struct Block {
     }
   }
 
-  // Starts copies of the keys or values of a tile.
-  template <int DIM>
-  __device__ __forceinline__ void copyTile(const TileSource& from, const Matrix& matrix, int tile,
-                                           int firstColumn, int columns, const unsigned char* to) {
-    const TileSource source = from;
-    if (tile >= source.runsFrom && tile < source.runsTo) {
-      copyRun<BN, DIM>(source.row0 + tile * (source.rowBytes * BN), source.rowBytes, columns, to);
+  // Starts copies of the keys and values of a tile.
+  __device__ __forceinline__ void copyTile(const TileSources& from, int tile, int stage) {
+    const int firstColumn = task.slice * SLICE;
+    if (tile >= from.runsFrom && tile < from.runsTo) {
+      const int64 row = (int64)tile * BN;
+      copyRun<BN, KEY_DIM>(from.keys.row0 + row * from.keys.rowBytes, from.keys.rowBytes, a.keyDim,
+                           shared.k[stage]);
+      copyRun<BN, SLICE>(from.values.row0 + row * from.values.rowBytes, from.values.rowBytes,
+                         a.valueDim - firstColumn, shared.v[stage]);
     } else {
-      const int64 start = shared.first + (int64)tile * BN;
-      gather<BN, DIM>(matrix, keyHead, firstColumn, columns, to, [&](int r, Place& at) {
+      const int64 start = startOf(tile);
+      const auto find = [&](int r, Place& at) {
         const bool exists = start + r >= s.firstKey && start + r < s.endKey;
         if (exists) {
           at = placeOf(a, s, task.sequence, start + r);
         }
         return exists;
-      });
+      };
+      gather<BN, KEY_DIM>(a.k, keyHead, 0, a.keyDim, shared.k[stage], find);
+      gather<BN, SLICE>(a.v, keyHead, firstColumn, a.valueDim - firstColumn, shared.v[stage], find);
     }
-  }
-
-  __device__ __forceinline__ void copyTile(int tile, int stage) {
-    const int firstColumn = task.slice * SLICE;
-    copyTile<KEY_DIM>(shared.keys, a.k, tile, 0, a.keyDim, shared.k[stage]);
-    copyTile<SLICE>(shared.values, a.v, tile, firstColumn, a.valueDim - firstColumn,
-                    shared.v[stage]);
   }
 
   // CLEAN and TAINT: values as the pass takes them.
@@ -299,20 +300,26 @@ struct Block {
     }
   }
 
-  // GENERAL: scale, soft cap and ALiBi, where scores are.
-  __device__ __forceinline__ void transform(float (&scores)[MT][NT][4], int64 start) {
-    const bool caps = a.softCap != 0.0f;
-    const float inverseCap = 1.0f / a.softCap;
+  template <class Change>
+  static __device__ __forceinline__ void forEachScore(float (&scores)[MT][NT][4], Change change) {
 #pragma unroll
     for (int i = 0; i < MT; i++) {
 #pragma unroll
       for (int n = 0; n < NT; n++) {
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-          const float x = scores[i][n][e] * a.scale;
-          scores[i][n][e] = caps ? cappedNearly(x, a.softCap, inverseCap) : x;
+          scores[i][n][e] = change(scores[i][n][e]);
         }
       }
+    }
+  }
+
+  // GENERAL: scale, soft cap and ALiBi, where scores are.
+  __device__ __forceinline__ void transform(float (&scores)[MT][NT][4], int64 start) {
+    forEachScore(scores, [&](float x) { return x * a.scale; });
+    if (a.softCap != 0.0f) {
+      const float inverseCap = 1.0f / a.softCap;
+      forEachScore(scores, [&](float x) { return cappedNearly(x, a.softCap, inverseCap); });
     }
     if (a.slope.data != nullptr) {
       const float slope = slopeOf(a, task.sequence, task.head);
@@ -320,7 +327,8 @@ struct Block {
       for (int i = 0; i < MT; i++) {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-          const int64 distance = task.query + row(i, h) + s.alibiShift - start;
+          // From the thread's first column.
+          const int64 distance = task.query + row(i, h) + s.alibiShift - start - column(0);
           // Rounded once: whole numbers are exact in 32 bits, and in float64 further away.
           if (distance == (int)distance && (int)distance > BN - 0x7fffffff) {
 #pragma unroll
@@ -328,7 +336,7 @@ struct Block {
 #pragma unroll
               for (int e = 0; e < 2; e++) {
                 float& x = scores[i][n][2 * h + e];
-                x = lowered(x, slope, (float)((int)distance - column(n) - e));
+                x = lowered(x, slope, (float)((int)distance - (n * 8 + e)));
               }
             }
           } else {
@@ -337,7 +345,7 @@ struct Block {
 #pragma unroll
               for (int e = 0; e < 2; e++) {
                 float& x = scores[i][n][2 * h + e];
-                x = lowered(x, slope, (float)((double)distance - (column(n) + e)));
+                x = lowered(x, slope, (float)((double)distance - (n * 8 + e)));
               }
             }
           }
@@ -398,29 +406,16 @@ struct Block {
     for (int i = 0; i < MT; i++) {
 #pragma unroll
       for (int h = 0; h < 2; h++) {
-        const int begin = (int)larger(shared.begin[row(i, h)] - start, 0);
-        const int end = (int)smaller(shared.end[row(i, h)] - start, BN);
+        // As columns from the thread's first on, so that those are constants.
+        const int begin = (int)larger(shared.begin[row(i, h)] - start, 0) - column(0);
+        const int end = (int)smaller(shared.end[row(i, h)] - start, BN) - column(0);
 #pragma unroll
         for (int n = 0; n < NT; n++) {
 #pragma unroll
           for (int e = 0; e < 2; e++) {
             float& x = scores[i][n][2 * h + e];
-            x = column(n) + e >= begin && column(n) + e < end ? x : EMPTY;
+            x = n * 8 + e >= begin && n * 8 + e < end ? x : EMPTY;
           }
-        }
-      }
-    }
-  }
-
-  // TAINT: a visible key weighs 1.
-  __device__ __forceinline__ void flatten(float (&scores)[MT][NT][4]) {
-#pragma unroll
-    for (int i = 0; i < MT; i++) {
-#pragma unroll
-      for (int n = 0; n < NT; n++) {
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-          scores[i][n][e] = scores[i][n][e] == EMPTY ? EMPTY : 0.0f;
         }
       }
     }
@@ -502,48 +497,36 @@ struct Block {
     }
   }
 
-  // The tiles of the rows of a warp, of `rows` that the block has.
-  __device__ __forceinline__ TileRange rangeOf(int warpRow, int rows) const {
-    if (warpRow >= rows) {
-      return {0, 0, 0, 0};
-    }
-    const Interval lowest = visibleTo(s, task.query + warpRow);
-    const Interval highest = visibleTo(s, task.query + min(warpRow + 16 * MT, rows) - 1);
-    return {(int)((lowest.begin - shared.first) / BN),
-            (int)((highest.begin - shared.first + BN - 1) / BN),
-            (int)((lowest.end - shared.first) / BN),
-            (int)((highest.end - shared.first + BN - 1) / BN)};
-  }
-
   // Goes over the keys that one of the block's queries sees.
   __device__ __forceinline__ void fold() {
     const int rows = (int)smaller(s.queries - task.query, BM);
     copyQueries();
-    if (threadIdx.x == 0) {
-      const int64 first = visibleTo(s, task.query).begin / BN * BN;
-      shared.first = first;
-      shared.keys = sourceOf(a, s, a.k, keyHead, 0, a.keyDim, first, BN);
-      shared.values = sourceOf(a, s, a.v, keyHead, task.slice * SLICE, a.valueDim, first, BN);
-    }
-    __syncthreads();
+    const int64 first = visibleTo(s, task.query).begin / BN * BN;
     const int64 end = smaller(s.endKey, visibleTo(s, task.query + rows - 1).end);
-    const int tiles = (int)((end - shared.first + BN - 1) / BN);
-    fillVisible(s, task.query, shared.begin, shared.end);
+    const int tiles = (int)((end - first + BN - 1) / BN);
     if (lane == 0) {
-      shared.seen[threadIdx.x / 32] = rangeOf(warpRow, rows);
+      notes() = {sourcesOf(a, s, keyHead, task.slice * SLICE, first, BN), {0, 0, 0, 0}, first};
+      if (warpRow < rows) {
+        const int last = min(warpRow + 16 * MT, rows) - 1;
+        notes().seen = rangeOf(s, task.query + warpRow, task.query + last, first, BN);
+      }
     }
+    __syncwarp();
     const bool consults = a.maskCount > 0 || (SCORES == Scores::GENERAL && a.bias.data != nullptr);
 #pragma unroll 1
     for (int tile = -1; tile < tiles; tile++) { // the first turn only starts copies
+      const TileSources sources = notes().sources;
+      const TileRange seen = notes().seen;
       const int stage = tile & 1;
       if (tile >= 0) {
         waitForCopies();
         __syncthreads();
       }
       if (tile + 1 < tiles) {
-        copyTile(tile + 1, stage ^ 1);
+        copyTile(sources, tile + 1, stage ^ 1);
       }
       if (tile < 0) {
+        fillVisible(s, task.query, shared.begin, shared.end);
         continue;
       }
       if (pass != Pass::PLAIN) {
@@ -553,22 +536,20 @@ struct Block {
         loadQueries();
       }
       // A warp leaves out what none of its rows sees, which would change nothing.
-      const TileRange seen = shared.seen[threadIdx.x / 32];
       if (tile >= seen.from && tile < seen.to) {
-        const int64 start = shared.first + (int64)tile * BN;
         float scores[MT][NT][4];
         multiplyKeys(scores, stage);
         if (SCORES == Scores::GENERAL) {
-          transform(scores, start);
+          transform(scores, startOf(tile));
         }
         if (consults) {
-          consult(scores, start);
+          consult(scores, startOf(tile));
         }
         if (tile < seen.plainFrom || tile >= seen.plainTo) {
-          hide(scores, start);
+          hide(scores, startOf(tile));
         }
-        if (pass == Pass::TAINT) {
-          flatten(scores);
+        if (pass == Pass::TAINT) { // a visible key weighs 1
+          forEachScore(scores, [](float x) { return x == EMPTY ? EMPTY : 0.0f; });
         }
         raise(scores);
         multiplyValues(scores, stage);
@@ -581,7 +562,7 @@ struct Block {
   __device__ __forceinline__ bool finishRows() {
     const bool hasSink = a.sink.data != nullptr;
     const float sink = hasSink ? sinkOf(a, task.head) : 0.0f;
-    float zero = 0.0f; // unless something is not finite
+    float zero[4] = {}; // unless something is not finite
 #pragma unroll
     for (int i = 0; i < MT; i++) {
 #pragma unroll
@@ -597,7 +578,7 @@ struct Block {
             float& x = o[i][n][2 * h + e];
             // Adding 0 makes -0 a 0, so that tiles that a row does not see make no difference.
             x = pass == Pass::TAINT ? (x > 0.0f ? NAN_VALUE : 0.0f) : x * end.factor + 0.0f;
-            zero = fmaf(x, 0.0f, zero);
+            zero[n % 2 * 2 + e] = fmaf(x, 0.0f, zero[n % 2 * 2 + e]);
           }
         }
         const int64 query = task.query + row(i, h);
@@ -607,32 +588,30 @@ struct Block {
           store(a.lse.data, a.lse.type, elementOf(a.lse, place, task.head), end.logSumExp);
         }
       }
-      if (CAN_STAGE && a.out.type == TYPE && pass != Pass::TAINT) {
-        stageRows(i);
-      } else {
-        writeRows(i);
-      }
     }
-    if (CAN_STAGE && a.out.type == TYPE && pass != Pass::TAINT) {
+    if (CAN_STAGE && a.out.type == TYPE && a.valueDim % 8 == 0 && pass != Pass::TAINT) {
       writeStaged();
+    } else {
+      writeRows();
     }
-    return zero != 0.0f;
+    return zero[0] + zero[1] + zero[2] + zero[3] != 0.0f;
   }
 
-  // Puts 16 rows of outputs, rounded to the type of the inputs, where the warp's queries were.
-  __device__ __forceinline__ void stageRows(int i) {
+  // Writes outputs of the type of the inputs by way of where the warp's queries were, 16 bytes at a
+  // time.
+  __device__ __forceinline__ void writeStaged() {
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
+    for (int i = 0; i < MT; i++) {
 #pragma unroll
-      for (int n = 0; n < SLICE / 8; n++) {
-        unsigned char* to = shared.q + Tile<SLICE>::offset(row(i, h), n) + lane % 4 * 4;
-        *reinterpret_cast<unsigned*>(to) = pack<TYPE>(o[i][n][2 * h], o[i][n][2 * h + 1]);
+      for (int h = 0; h < 2; h++) {
+#pragma unroll
+        for (int n = 0; n < SLICE / 8; n++) {
+          unsigned char* to = shared.q + Tile<SLICE>::offset(row(i, h), n) + lane % 4 * 4;
+          *reinterpret_cast<unsigned*>(to) = pack<TYPE>(o[i][n][2 * h], o[i][n][2 * h + 1]);
+        }
       }
     }
-  }
-
-  // Writes the warp's rows from there, 16 bytes at a time.
-  __device__ __forceinline__ void writeStaged() {
+    __syncwarp();
     constexpr int CHUNKS = Tile<SLICE>::CHUNKS;
     const Place place = {s.queryBlock, s.queryRow + task.query};
     const int firstColumn = task.slice * SLICE;
@@ -640,57 +619,56 @@ struct Block {
     const int64 rowBytes = a.out.row * 2;
     const int rows = (int)smaller(s.queries - task.query, BM);
     const int columns = a.valueDim - firstColumn;
-    __syncwarp();
-#pragma unroll 4
-    for (int at = lane; at < 16 * MT * CHUNKS; at += 32) {
+#pragma unroll
+    for (int i = 0; i < 16 * MT * CHUNKS / 32; i++) {
+      const int at = lane + i * 32;
       const int r = warpRow + at / CHUNKS;
       const int chunk = at % CHUNKS;
-      if (r < rows) {
-        const uint4 words =
+      if (r < rows && chunk * 8 < columns) {
+        *reinterpret_cast<uint4*>(out + r * rowBytes + chunk * 16) =
             *reinterpret_cast<const uint4*>(shared.q + Tile<SLICE>::offset(r, chunk));
-        unsigned char* to = out + r * rowBytes + chunk * 16;
-        if (chunk * 8 + 8 <= columns) {
-          *reinterpret_cast<uint4*>(to) = words;
-        } else {
-          const unsigned w[4] = {words.x, words.y, words.z, words.w};
-#pragma unroll
-          for (int e = 0; e < 8; e++) {
-            if (chunk * 8 + e < columns) {
-              reinterpret_cast<unsigned short*>(to)[e] = (unsigned short)(w[e / 2] >> (16 * (e % 2)));
-            }
-          }
-        }
       }
     }
   }
 
-  // Writes 16 rows of outputs by way of the warp's patch, so that whole sectors of memory are written;
-  // TAINT writes only what is NaN.
-  __device__ __forceinline__ void writeRows(int i) {
+  // Writes outputs of any type by way of the warp's patch, so that whole sectors of memory are
+  // written; TAINT writes only what is NaN.
+  __device__ __forceinline__ void writeRows() {
     constexpr int PART = SLICE < PATCH_KEYS ? SLICE : PATCH_KEYS;
     float* patch = shared.patch[threadIdx.x / 32];
 #pragma unroll
-    for (int part = 0; part < SLICE / PART; part++) {
+    for (int i = 0; i < MT; i++) {
 #pragma unroll
-      for (int n = 0; n < PART / 8; n++) {
+      for (int part = 0; part < SLICE / PART; part++) {
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-          patch[(e / 2 * 8 + lane / 4) * PATCH_STRIDE + column(n) + e % 2] =
-              o[i][part * (PART / 8) + n][e];
+        for (int n = 0; n < PART / 8; n++) {
+#pragma unroll
+          for (int e = 0; e < 4; e++) {
+            patch[(e / 2 * 8 + lane / 4) * PATCH_STRIDE + column(n) + e % 2] =
+                o[i][part * (PART / 8) + n][e];
+          }
         }
+        __syncwarp();
+        writePatch(i * 16, part * PART, PART);
+        __syncwarp();
       }
-      __syncwarp();
+    }
+  }
+
+  // Writes 16 rows of `columns` from the patch.
+  __device__ __forceinline__ void writePatch(int row, int column, int columns) {
+    const float* patch = shared.patch[threadIdx.x / 32];
 #pragma unroll 1
-      for (int at = lane; at < 16 * PART / 2; at += 32) {
-        const int64 query = task.query + warpRow + i * 16 + at / (PART / 2);
-        const int dim = task.slice * SLICE + part * PART + at % (PART / 2) * 2;
-        const float* x = patch + at / (PART / 2) * PATCH_STRIDE + at % (PART / 2) * 2;
-        if (query < s.queries) {
-          const Place place = {s.queryBlock, s.queryRow + query};
-          writePair(elementOf(a.out, place, task.head) + dim, a.valueDim - dim, x[0], x[1]);
-        }
+    for (int at = lane; at < 16 * columns / 2; at += 32) {
+      const int r = at / (columns / 2);
+      const int c = at % (columns / 2) * 2;
+      const int64 query = task.query + warpRow + row + r;
+      const int dim = task.slice * SLICE + column + c;
+      if (query < s.queries) {
+        const Place place = {s.queryBlock, s.queryRow + query};
+        writePair(elementOf(a.out, place, task.head) + dim, a.valueDim - dim,
+                  patch[r * PATCH_STRIDE + c], patch[r * PATCH_STRIDE + c + 1]);
       }
-      __syncwarp();
     }
   }
 

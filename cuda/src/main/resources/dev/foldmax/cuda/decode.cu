@@ -16,7 +16,7 @@
 // to 256), FOLDMAX_SCORES, FOLDMAX_RESCALE; and, for the same bits, FOLDMAX_ROWS (4, 8 or 16) and
 // FOLDMAX_STAGES (2 or 3).
 #include "elements.cuh"
-#include "matrix.cuh"
+#include "mma.cuh"
 #include "scores.cuh"
 #include "where.cuh"
 
@@ -69,7 +69,7 @@ __device__ __forceinline__ void copyWholeRows(const unsigned char* first, int64 
   }
 #pragma unroll
   for (int i = 0; i < WARP_KEYS / STEP; i++) {
-    copyAsync16(targets[i % PERIOD] + i / PERIOD * (PERIOD * STEP * pitch), source, 16);
+    copyPart(targets[i % PERIOD] + i / PERIOD * (PERIOD * STEP * pitch), source, 16);
     source += STEP * stride;
   }
 }
@@ -87,7 +87,7 @@ __device__ __forceinline__ void copyRows(const unsigned char* data, int64 begin,
     const int piece = (i * 32 + lane) % PIECES;
     const unsigned char* row = data + __shfl_sync(~0u, begin, key);
     const int bytes = present >> key & 1 ? min(max(2 * dim - 16 * piece, 0), 16) : 0;
-    copyAsync16(pieceAt(target, pitch, key, piece), bytes > 0 ? row + 16 * piece : data, bytes);
+    copyPart(pieceAt(target, pitch, key, piece), bytes > 0 ? row + 16 * piece : data, bytes);
   }
 }
 
@@ -204,7 +204,7 @@ __device__ __forceinline__ void foldKeys(const AttentionArguments& a, CellStates
     loadMatrices(k, pieceAt(keys, KEY_PITCH, matrix % 2 * 8 + lane % 8, 2 * c + matrix / 2));
 #pragma unroll
     for (int p = 0; p < PARTS; p++) {
-      multiplyAdd<TYPE>(s[p][c % 2], k, queries[p][c]);
+      multiply<TYPE>(s[p][c % 2], k, queries[p][c][0], queries[p][c][1]);
     }
   }
   // Neither end of what a row sees falls from row to row.
@@ -283,11 +283,11 @@ __device__ __forceinline__ void foldKeys(const AttentionArguments& a, CellStates
 #pragma unroll
   for (int d = 0; d < VALUE_DIM / 16; d++) {
     unsigned v[4];
-    loadTransposedMatrices(
+    loadTransposed(
         v, pieceAt(values, VALUE_PITCH, matrix / 2 * 8 + lane % 8, 2 * d + matrix % 2));
 #pragma unroll
     for (int p = 0; p < PARTS; p++) {
-      multiplyAdd<TYPE>(state.o[p][d], v, weights[p]);
+      multiply<TYPE>(state.o[p][d], v, weights[p][0], weights[p][1]);
     }
   }
 }
@@ -400,7 +400,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
            const __grid_constant__ DecodePlan plan) {
   extern __shared__ __align__(128) unsigned char stages[]; // (WARPS, STAGES, STAGE)
   __shared__ CellStates states;
-  Seen& seen = *reinterpret_cast<Seen*>(states.outputs); // the one is done with before the other
+  Seen& seen = *reinterpret_cast<Seen*>(states.outputs); // used while a cell is folded carefully
   const int warp = threadIdx.x / 32;
   const float unit = a.scale * LOG2_E;
   letNextStart();
@@ -428,7 +428,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
       cellBegin = walk.position;
       state.clear();
     }
-    waitForCopies<STAGES - 2>();
+    waitForAllBut<STAGES - 2>();
     __syncwarp();
     pipeline.copyNext(a, plan);
     foldKeys(a, states, seen, rows, queries, walk.position + warp * WARP_KEYS, unit,
@@ -443,11 +443,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
     if (!careful && __syncthreads_or(state.hasNonFinite())) {
       careful = true;
       walk.position = cellBegin;
-      waitForCopies<0>();
+      waitForCopies();
       pipeline.refill(a, plan, walk);
       stage = 0;
       clearPoison(states);
     } else {
+      if (careful) {
+        __syncthreads(); // all warps are done with `seen`, which shares memory with outputs
+      }
       const Closing c = closing(plan, walk.unit, (walk.position - 1) / CELL, last, careful,
                                 occupied);
       closeCell(plan, states, state, c, walk.rows.rows);

@@ -14,7 +14,7 @@
 // Options: FOLDMAX_KEY_TYPE and FOLDMAX_VALUE_TYPE (a Type other than F64 and BOOL), FOLDMAX_KEY_DIM
 // and FOLDMAX_VALUE_DIM (multiples of 16, up to 256), FOLDMAX_SCORES, FOLDMAX_RESCALE.
 #include "elements.cuh"
-#include "matrix.cuh"
+#include "async.cuh"
 #include "scores.cuh"
 #include "where.cuh"
 
@@ -72,7 +72,7 @@ __device__ __forceinline__ void copyRows(const Matrix& m, int dim, int64 element
     const bool there = __shfl_sync(~0u, (int)present, key);
     const int bytes = there ? min(max(sizeOf(TYPE) * dim - 16 * piece, 0), 16) : 0;
     const unsigned char* source = bytes > 0 ? m.data + sizeOf(TYPE) * row + 16 * piece : m.data;
-    copyAsync16(sharedAddress(pieceAt(target, pitch, key, piece)), source, bytes);
+    copyPart(sharedAddress(pieceAt(target, pitch, key, piece)), source, bytes);
   }
   commitCopies();
 }
@@ -359,7 +359,7 @@ struct Copies {
 
   __device__ __forceinline__ void restart(const AttentionArguments& a, const DecodePlan& plan,
                                           const Walk& from) {
-    waitForCopies<0>();
+    waitForCopies();
     ahead = from;
     copyKeys(a, plan);
     copyValues(a, plan);
@@ -394,7 +394,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       cellBegin = walk.position;
       state.clear();
     }
-    waitForCopies<1>();
+    waitForAllBut<1>();
     __syncwarp();
     float score[ROWS];
     multiply(shared, copies.keys, score);
@@ -402,7 +402,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                                 copies.valueScale, unit, score, state);
     __syncwarp();
     copies.copyKeys(a, plan);
-    waitForCopies<1>();
+    waitForAllBut<1>();
     __syncwarp();
     if (careful) {
       sanitise(shared.states, copies.values, seen);

@@ -117,6 +117,24 @@ __device__ __forceinline__ void storePair(unsigned char* data, Type type, int64 
   }
 }
 
+// The first `count` of four neighbours, at an index that is a multiple of 4 within a row.
+__device__ __forceinline__ void storeQuad(unsigned char* data, Type type, int64 index,
+                                          const float (&x)[4], int count) {
+  if (count >= 4 && type == Type::F32) {
+    *reinterpret_cast<float4*>(reinterpret_cast<float*>(data) + index) = {x[0], x[1], x[2], x[3]};
+  } else if (count >= 4 && type != Type::F64) {
+    storePair(data, type, index, x[0], x[1]);
+    storePair(data, type, index + 2, x[2], x[3]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      if (i < count) {
+        store(data, type, index + i, x[i]);
+      }
+    }
+  }
+}
+
 // 16 bytes of read-only memory at a multiple of 16.
 __device__ __forceinline__ uint4 load16(const void* data) {
   return __ldg(reinterpret_cast<const uint4*>(data));

@@ -15,8 +15,10 @@ constexpr int GROUP_ROWS = 64;  // rows of its result
 constexpr int PANEL = 64;       // columns of a panel
 constexpr int PANEL_ROW = 128;  // bytes
 
-// Made by cuTensorMapEncodeTiled over (columns, rows, heads, blocks); reads outside give 0, writes
-// outside are dropped.
+// Made by cuTensorMapEncodeTiled; reads outside give 0, writes outside are dropped. In the driver's
+// order, fastest first, its dimensions are (64, rows, panels, heads, blocks) where columns fill whole
+// panels, so that one box holds a tile, and else (columns, rows, 1, heads, blocks) with a box for
+// each panel.
 struct alignas(64) TensorMap {
   unsigned char opaque[128];
 };
@@ -63,19 +65,18 @@ struct Barrier {
 // One side's walk around a ring of N stages, each with a barrier that says full and one that says
 // empty. A consumer begins with parity 0; a producer with parity 1, since all stages begin empty.
 template <int N> struct Ring {
-  static_assert((N & (N - 1)) == 0, "stage and phase come of one counter");
   uint32 barriers; // N that say full, then N that say empty
-  uint32 steps;
+  uint32 steps;    // of two rounds: one register for stage and parity
 
   __device__ __forceinline__ Ring(uint32 barriers, uint32 parity)
       : barriers(barriers), steps(parity * N) {}
-  __device__ __forceinline__ uint32 stage() const { return steps % N; }
-  __device__ __forceinline__ uint32 parity() const { return steps / N & 1; }
+  __device__ __forceinline__ uint32 stage() const { return steps < N ? steps : steps - N; }
+  __device__ __forceinline__ uint32 parity() const { return steps < N ? 0 : 1; }
   __device__ __forceinline__ Barrier full() const { return Barrier{barriers + 8 * stage()}; }
   __device__ __forceinline__ Barrier empty() const { return Barrier{barriers + 8 * (N + stage())}; }
   __device__ __forceinline__ void waitFull() const { full().wait(parity()); }
   __device__ __forceinline__ void waitEmpty() const { empty().wait(parity()); }
-  __device__ __forceinline__ void next() { steps++; }
+  __device__ __forceinline__ void next() { steps = steps == 2 * N - 1 ? 0 : steps + 1; }
   __device__ __forceinline__ void initialise(int producers, int consumers) const {
     for (int i = 0; i < N; i++) {
       Barrier{barriers + 8 * i}.initialise(producers);
@@ -110,21 +111,54 @@ template <int REGISTERS> __device__ __forceinline__ void takeRegisters() {
 
 // ---- copies ----
 
+// Where a box begins.
+struct Box {
+  int row;
+  int head;
+  int block;
+};
+
 // One box of a tensor into shared memory; `full` gets the bytes.
-__device__ __forceinline__ void copyIn(uint32 shared, const TensorMap* map, int column, int row,
-                                       int head, int block, Barrier full) {
-  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-               "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared),
-               "l"(map), "r"(column), "r"(row), "r"(head), "r"(block), "r"(full.address)
+__device__ __forceinline__ void copyIn(uint32 shared, const TensorMap* map, int column, Box box,
+                                       Barrier full) {
+  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(shared),
+               "l"(map), "r"(column), "r"(box.row), "r"(0), "r"(box.head), "r"(box.block),
+               "r"(full.address)
                : "memory");
 }
 // One box out of shared memory; completes with this thread's group, see copyOutCommit.
-__device__ __forceinline__ void copyOut(const TensorMap* map, int column, int row, int head,
-                                        int block, uint32 shared) {
-  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group "
-               "[%0, {%1, %2, %3, %4}], [%5];" ::"l"(map),
-               "r"(column), "r"(row), "r"(head), "r"(block), "r"(shared)
+__device__ __forceinline__ void copyOut(const TensorMap* map, int column, Box box, uint32 shared) {
+  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group "
+               "[%0, {%1, %2, %3, %4, %5}], [%6];" ::"l"(map),
+               "r"(column), "r"(box.row), "r"(0), "r"(box.head), "r"(box.block), "r"(shared)
                : "memory");
+}
+// All of a tile of DIM columns, of which the tensor has `dim`.
+template <int DIM>
+__device__ __forceinline__ void copyTileIn(uint32 shared, const TensorMap* map, int dim, int rows,
+                                           Box box, Barrier full) {
+  full.expect(rows * (DIM / PANEL) * PANEL_ROW);
+  if (dim % PANEL == 0) {
+    copyIn(shared, map, 0, box, full);
+  } else {
+#pragma unroll
+    for (int panel = 0; panel < DIM / PANEL; panel++) {
+      copyIn(shared + panel * rows * PANEL_ROW, map, panel * PANEL, box, full);
+    }
+  }
+}
+template <int DIM>
+__device__ __forceinline__ void copyTileOut(const TensorMap* map, int dim, int rows, Box box,
+                                            uint32 shared) {
+  if (dim % PANEL == 0) {
+    copyOut(map, 0, box, shared);
+  } else {
+#pragma unroll
+    for (int panel = 0; panel < DIM / PANEL; panel++) {
+      copyOut(map, panel * PANEL, box, shared + panel * rows * PANEL_ROW);
+    }
+  }
 }
 __device__ __forceinline__ void copyOutCommit() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");

@@ -55,3 +55,11 @@ __device__ __forceinline__ void multiply(float (&c)[4], const unsigned (&a)[4], 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
 }
+
+// The transpose of an 8 x 8 matrix in a warp's registers: lane t gives row t / 4, columns 2 (t % 4) and
+// the next, and gets those of the transpose.
+__device__ __forceinline__ unsigned transposed(unsigned word) {
+  unsigned result;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(word));
+  return result;
+}

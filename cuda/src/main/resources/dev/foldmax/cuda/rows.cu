@@ -1,42 +1,21 @@
-// Softmax, its logarithm and the logsumexp of rows: (rows, length) in F32, F16 or BF16.
+// The logsumexp of rows, and softmax and its logarithm in two readings: (rows, length) in F32, F16 or
+// BF16.
 //
 // Option: FOLDMAX_TYPE, the type of x. The type of out is a run-time branch. Only the length and the
 // types decide which kernel serves a row and which thread an element, so a row has the same bits in
 // any company. Each kernel keeps the state (m, l) of state.cuh; see `absorb` in rows.cuh.
 //
-//   softmax_TxP, logSoftmax_TxP   a row by T threads that hold P packs of 16 bytes each: one read
-//   logSumExpOfShortRows          a row by a warp; persistent, the next batch is read ahead
-//   logSumExpOfChunks             a chunk by a block; the row's result if it has one chunk only,
-//                                 else a partial state
-//   logSumExpOfPartials           a row by a warp: folds the chunks' states in order
-//   finishSoftmax, finishLogSoftmax   a second read, for rows that no block holds and for F64 out
+//   logSumExpOfShortRows   a row by a warp; persistent, the next batch is read ahead
+//   logSumExpOfChunks      a chunk by a block: a state in partials, or the result where these are null
+//   logSumExpOfPartials    a row by a warp: folds the chunks' states in order
+//   finishSoftmax, finishLogSoftmax   the second reading, for rows that no block or cluster holds and
+//                          for results in F64
 #include "rows.cuh"
 
 namespace {
 
 // Threads of the kernels in which warps work for themselves.
 constexpr int SEVERAL_WARPS = 128;
-
-// A row by THREADS threads; THREADS = WARP serves a row a warp.
-template <int THREADS, int PACKS, bool IS_LOG>
-__device__ __forceinline__ void softmaxInRegisters(const RowArguments& a) {
-  __shared__ State shared[THREADS / WARP];
-  const int t = threadIdx.x % THREADS;
-  const int64 row = (int64)blockIdx.x * (blockDim.x / THREADS) + threadIdx.x / THREADS;
-  if (row >= a.rows) {
-    return;
-  }
-  uint4 packs[PACKS];
-  readPacks<PACKS, THREADS>(rowOf(a, row), t, packs);
-  const float m = maximumOf<PACKS>(packs);
-  forgetWidened<PACKS>(packs);
-  const float l = weigh<PACKS, IS_LOG>(packs, shift(m));
-  const State s = mergedOverBlock<THREADS>({m, l}, shared);
-  forgetWidened<PACKS>(packs);
-  writeResults<PACKS, THREADS, IS_LOG>(
-      targetOf(a.out + row * a.outStride * sizeOf(a.outType), (int)a.length, a.outType), a.outType,
-      t, packs, m, s);
-}
 
 template <int PACKS>
 __device__ __forceinline__ void logSumExpOfShortRows(const RowArguments& a) {
@@ -145,25 +124,6 @@ __device__ __forceinline__ void finishRows(const RowArguments& a) {
 }
 
 } // namespace
-
-#define SOFTMAX(THREADS, PACKS, BLOCK, BLOCKS)                                                  \
-  extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS)                                   \
-      softmax_##THREADS##x##PACKS(const __grid_constant__ RowArguments a) {                     \
-    softmaxInRegisters<THREADS, PACKS, false>(a);                                               \
-  }                                                                                             \
-  extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS)                                   \
-      logSoftmax_##THREADS##x##PACKS(const __grid_constant__ RowArguments a) {                  \
-    softmaxInRegisters<THREADS, PACKS, true>(a);                                                \
-  }
-
-// Rows to 512 bytes, 2 KB, 8 KB, 16 KB, 32 KB, 64 KB and 128 KB.
-SOFTMAX(32, 1, SEVERAL_WARPS, 12)
-SOFTMAX(32, 4, SEVERAL_WARPS, 10)
-SOFTMAX(128, 4, 128, 10)
-SOFTMAX(256, 4, 256, 5)
-SOFTMAX(512, 4, 512, 2)
-SOFTMAX(512, 8, 512, 2)
-SOFTMAX(1024, 8, 1024, 1)
 
 // Grid: what fits, at most a warp a row.
 extern "C" __global__ void __launch_bounds__(SEVERAL_WARPS, 8)

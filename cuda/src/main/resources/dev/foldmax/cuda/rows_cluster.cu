@@ -1,20 +1,26 @@
 // Softmax and its logarithm of rows that several blocks hold together: (rows, length) in F32, F16 or
-// BF16, from sm_90 on. Option: FOLDMAX_TYPE, the type of x.
+// BF16, from sm_90 on; one read, one write.
 //
-//   softmax_NxC, logSoftmax_NxC   a row by a cluster of C blocks, each with up to N chunks of 16 KB
+// Options: FOLDMAX_TYPE, the type of x; FOLDMAX_CLUSTER, the blocks of a row; FOLDMAX_CHUNKS of 16 KB
+// that each of them holds at most; FOLDMAX_LOG, 1 for the logarithm. The type of out is a run-time
+// branch, F32, F16 or BF16. Which thread has an element follows from the row's length and type.
 //
 // Clusters are persistent and take rows in turn: a producer warp copies the next row's chunks into
 // shared memory as fast as the consumers take the present row's from there into registers. The
-// consumers of a block reduce their part to a state (m, l) as in rows.cu, and send it to all blocks
-// of the cluster, which merge the states in the order of the blocks. One read, one write.
+// consumers of a block reduce their part to a state (m, l) as in rows.cuh, and send it to all blocks
+// of the cluster, which merge the states in the order of the blocks.
 //
 // Grid: as many clusters as the device holds at once, at most one a row. Block: THREADS. Dynamic
-// shared memory: N * 16 KB. Which thread has an element follows from the row's length and type.
+// shared memory: FOLDMAX_CHUNKS * 16 KB.
 #include "rows.cuh"
 
 namespace {
 
+constexpr int CONSUMERS = 512;
+constexpr int CONSUMER_WARPS = CONSUMERS / WARP;
+constexpr int THREADS = CONSUMERS + WARP;
 constexpr int CHUNK_PACKS = 1024;
+constexpr int CHUNK_SHARE = CHUNK_PACKS / CONSUMERS; // packs of a consumer
 constexpr int CONSUMER_BARRIER = 1;
 
 typedef unsigned long long Barrier;
@@ -102,10 +108,8 @@ __device__ __forceinline__ void clusterBarrier() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-template <int CHUNKS, int CLUSTER, int CONSUMERS, bool IS_LOG>
+template <int CHUNKS, int CLUSTER, bool IS_LOG>
 struct ClusterSoftmax {
-  static constexpr int CONSUMER_WARPS = CONSUMERS / WARP;
-  static constexpr int CHUNK_SHARE = CHUNK_PACKS / CONSUMERS; // packs of a consumer
   static constexpr int PACKS = CHUNKS * CHUNK_SHARE;
 
   struct Shared {
@@ -233,15 +237,15 @@ struct ClusterSoftmax {
   }
 };
 
-template <int CHUNKS, int CLUSTER, int CONSUMERS, bool IS_LOG>
+template <int CHUNKS, int CLUSTER, bool IS_LOG>
 __device__ __forceinline__ void softmaxInClusters(const RowArguments& a) {
-  typedef ClusterSoftmax<CHUNKS, CLUSTER, CONSUMERS, IS_LOG> Softmax;
+  typedef ClusterSoftmax<CHUNKS, CLUSTER, IS_LOG> Softmax;
   extern __shared__ __align__(128) uint4 chunks[];
   __shared__ typename Softmax::Shared shared;
   if (threadIdx.x == 0) {
     for (int c = 0; c < CHUNKS; c++) {
       initBarrier(&shared.full[c], 1);
-      initBarrier(&shared.empty[c], CONSUMERS / WARP);
+      initBarrier(&shared.empty[c], CONSUMER_WARPS);
     }
     initBarrier(&shared.met[0], 1);
     initBarrier(&shared.met[1], 1);
@@ -263,23 +267,7 @@ __device__ __forceinline__ void softmaxInClusters(const RowArguments& a) {
 
 } // namespace
 
-#define SOFTMAX(CHUNKS, CLUSTER, CONSUMERS, BLOCKS)                                             \
-  extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)                                    \
-      __launch_bounds__(CONSUMERS + WARP, BLOCKS)                                               \
-          softmax_##CHUNKS##x##CLUSTER##_##CONSUMERS##_##BLOCKS(const __grid_constant__ RowArguments a) {                \
-    softmaxInClusters<CHUNKS, CLUSTER, CONSUMERS, false>(a);                                    \
-  }                                                                                             \
-  extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)                                    \
-      __launch_bounds__(CONSUMERS + WARP, BLOCKS)                                               \
-          logSoftmax_##CHUNKS##x##CLUSTER##_##CONSUMERS##_##BLOCKS(const __grid_constant__ RowArguments a) {             \
-    softmaxInClusters<CHUNKS, CLUSTER, CONSUMERS, true>(a);                                     \
-  }
-
-// Rows to 256 KB, 512 KB and 1 MB.
-SOFTMAX(4, 4, 512, 1)
-SOFTMAX(8, 2, 512, 1)
-SOFTMAX(8, 2, 256, 1)
-SOFTMAX(4, 8, 512, 1)
-SOFTMAX(4, 8, 256, 2)
-SOFTMAX(8, 4, 512, 1)
-SOFTMAX(8, 8, 512, 1)
+extern "C" __global__ void __cluster_dims__(FOLDMAX_CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+    softmax(const __grid_constant__ RowArguments a) {
+  softmaxInClusters<FOLDMAX_CHUNKS, FOLDMAX_CLUSTER, FOLDMAX_LOG != 0>(a);
+}

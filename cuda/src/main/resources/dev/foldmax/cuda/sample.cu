@@ -53,18 +53,26 @@ struct Race {
   double least; // scores below it are dropped
   unsigned long long stream;
   Place last;             // places after it are dropped
-  volatile float* latest; // bounds above it cannot win; shared by the block, written at any time
-  float seenLatest;
+  unsigned* latest; // bits of the bound above which none can win; shared by the block
+  float knownLatest;
   double best;
   int64 winner;
 
-  __device__ __forceinline__ void refresh() { seenLatest = *latest; }
+  // For whole warps. How soon a thread learns of another's arrival is a matter of chance, and of no
+  // consequence for the winner.
+  __device__ __forceinline__ void refresh() {
+    unsigned bits = 0;
+    if (threadIdx.x % WARP == 0) {
+      bits = atomicMin(latest, __float_as_uint(LATEST));
+    }
+    knownLatest = __uint_as_float(__shfl_sync(ALL_LANES, bits, 0));
+  }
 
   __device__ __forceinline__ bool wants(float x, int64 index) const {
     const float u = (bitsOf(stream, (unsigned)index) + 0.25f) * (0x1p-32f * (1.0f - 0x1p-20f));
     const float clock = u * fmaf(0.5f, u, 1.0f); // -ln(1 - u) is later
     const float bound = clock * exp2Fast(fminf(-scale.binaryScoreOf(x), 115.0f));
-    return bound <= seenLatest && x != EMPTY;
+    return bound <= knownLatest && x != EMPTY;
   }
 
   __device__ __forceinline__ void take(float x, int64 index) {
@@ -77,10 +85,7 @@ struct Race {
     if (key > best || (key == best && index < winner)) {
       best = key;
       winner = index;
-      const float arrival = (float)exp(-key) * (1.0f + BOUND_ERROR);
-      if (arrival < *latest) {
-        *latest = arrival;
-      }
+      atomicMin(latest, __float_as_uint((float)exp(-key) * (1.0f + BOUND_ERROR)));
     }
   }
 
@@ -371,7 +376,7 @@ __device__ __forceinline__ Place lastOfNucleus(const LongRow& row, const Scale& 
 
 template <bool HAS_NUCLEUS>
 __device__ __forceinline__ void sampleRow(const SampleArguments& a, int64 r, Desk& desk,
-                                          volatile float* latest) {
+                                          unsigned* latest) {
   const LongRow row = {a.x + r * a.xStride * SIZE, a.length};
   const Largest own = largestOf(row);
   const float largest = largestOverBlock(own.x);
@@ -382,7 +387,7 @@ __device__ __forceinline__ void sampleRow(const SampleArguments& a, int64 r, Des
     } else {
       const Scale scale = scaleOf(largest, a.temperature);
       if (threadIdx.x == 0) {
-        *latest = LATEST;
+        *latest = __float_as_uint(LATEST);
       }
       Race race = {scale,  a.least, streamOf(a.seed, a.firstRow + r), NOWHERE, latest,
                    LATEST, EMPTY,   NONE};
@@ -413,7 +418,7 @@ __device__ __forceinline__ void sampleRow(const SampleArguments& a, int64 r, Des
 template <bool HAS_NUCLEUS>
 __device__ __forceinline__ void sampleRows(const SampleArguments& a) {
   __shared__ Desk desk;
-  __shared__ volatile float latest;
+  __shared__ unsigned latest;
   for (int64 r = blockIdx.x; r < a.rows; r += gridDim.x) {
     sampleRow<HAS_NUCLEUS>(a, r, desk, &latest);
     __syncthreads();

@@ -28,6 +28,17 @@ __device__ __forceinline__ void writeElement(const SelectArguments& a, int64 row
   }
 }
 
+// Numbers as integers of the same order, and back.
+
+__device__ __forceinline__ int integerOf(float x) {
+  const int bits = __float_as_int(x);
+  return bits < 0 ? bits ^ 0x7fffffff : bits;
+}
+
+__device__ __forceinline__ float floatOf(int integer) {
+  return __int_as_float(integer < 0 ? integer ^ 0x7fffffff : integer);
+}
+
 // A warp's first KEPT places so far, in order, one a lane; NOWHERE in the others.
 template <int KEPT>
 struct Shortlist {
@@ -72,25 +83,27 @@ __device__ __forceinline__ void selectWhileSumming(const SelectArguments& a, int
   constexpr int WARPS = THREADS / WARP;
   __shared__ State states[WARPS];
   __shared__ Place lists[WARPS * KEPT];
-  // Some warp's worst: KEPT elements are no smaller. Which warp's is a matter of chance, and of no
-  // consequence: what it turns away is not among the first of the row.
-  __shared__ volatile float commonWorst;
+  // The best of the warps' worst, in the order of floats as integers: KEPT elements are no smaller.
+  // How soon a warp learns of it is a matter of chance, and of no consequence: what it turns away is
+  // not among the first of the row.
+  __shared__ int commonWorst;
   const LongRow row = longRow(a, r);
   __syncthreads(); // after the row before
   if (threadIdx.x == 0) {
-    commonWorst = EMPTY;
+    commonWorst = integerOf(EMPTY);
   }
   __syncthreads();
   const int lane = threadIdx.x % WARP;
   State s = {EMPTY, 0.0f};
   Shortlist<KEPT> list;
+  float known = EMPTY; // of commonWorst
   forEachBatch<THREADS, PACKS>(
       row, [&](uint4 (&packs)[PACKS], const Span& span, int first, int64 begin) {
         const float m = maximumOf<PACKS>(packs);
         absorb<PACKS>(s, packs);
         // What came earlier has lower indices: an equal element of this warp is too late.
         const float worst = list.worst;
-        float common = commonWorst;
+        float common = known;
         const bool mayPass = (!(m <= worst) && !(m < common)) || s.l != s.l;
         const unsigned passing = __ballot_sync(ALL_LANES, mayPass);
         if (passing == 0) {
@@ -121,9 +134,12 @@ __device__ __forceinline__ void selectWhileSumming(const SelectArguments& a, int
           const int64 index = begin + pack * WIDTH + bit % WIDTH;
           list.offer(placeOf(elementAt(row, index), index));
         }
-        if (lane == 0 && list.worst > commonWorst) {
-          commonWorst = list.worst;
+        int best = 0;
+        if (lane == 0) {
+          const int own = list.worst >= known ? integerOf(list.worst) : integerOf(known);
+          best = max(own, atomicMax(&commonWorst, own));
         }
+        known = floatOf(__shfl_sync(ALL_LANES, best, 0));
       });
   s = mergedOverBlock<THREADS>(s, states);
   if (lane < KEPT) {
@@ -148,14 +164,14 @@ __device__ __forceinline__ void selectWhileSumming(const SelectArguments& a, int
 extern "C" __global__ void __launch_bounds__(256, INPUT == Type::F32 ? 6 : 4)
     topK_8(const __grid_constant__ SelectArguments a) {
   for (int64 r = blockIdx.x; r < a.rows; r += gridDim.x) {
-    selectWhileSumming<256, INPUT == Type::F32 ? 4 : 2, 8>(a, r);
+    selectWhileSumming<256, 4, 8>(a, r);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(256, INPUT == Type::F32 ? 6 : 4)
     topK_32(const __grid_constant__ SelectArguments a) {
   for (int64 r = blockIdx.x; r < a.rows; r += gridDim.x) {
-    selectWhileSumming<256, INPUT == Type::F32 ? 4 : 2, 32>(a, r);
+    selectWhileSumming<256, 4, 32>(a, r);
   }
 }
 

@@ -56,3 +56,22 @@ __device__ __forceinline__ void fillVisible(const Sequence& s, int64 query, int6
     end[r] = exists ? seen.end : 0;
   }
 }
+
+// Which tiles some rows have something to do in, and in which of those all of them see every key.
+struct alignas(16) TileRange {
+  int from;
+  int plainFrom;
+  int plainTo;
+  int to;
+};
+
+// For the queries from `query` to `last`, and tiles of tileKeys positions, the first from `first` on.
+__device__ __forceinline__ TileRange rangeOf(const Sequence& s, int64 query, int64 last, int64 first,
+                                             int tileKeys) {
+  const Interval lowest = visibleTo(s, query);
+  const Interval highest = visibleTo(s, last);
+  return {(int)((lowest.begin - first) / tileKeys),
+          (int)((highest.begin - first + tileKeys - 1) / tileKeys),
+          (int)((lowest.end - first) / tileKeys),
+          (int)((highest.end - first + tileKeys - 1) / tileKeys)};
+}

@@ -48,27 +48,36 @@ __device__ __forceinline__ int64 elementOf(const Broadcast& scale, Place place, 
   return place.block * scale.sequence + head * scale.head + place.row * scale.query;
 }
 
-// Where the tiles of a head's keys or values come from. Those from runsFrom to, exclusively, runsTo
-// consist of rows at one distance in memory, tile 0 from row0 on; others are looked up row by row.
-struct TileSource {
+// Rows at one distance in memory, from position `first` on.
+struct Run {
   const unsigned char* row0;
   int64 rowBytes;
+};
+
+__device__ __forceinline__ Run runOf(const Sequence& s, const Matrix& m, int head, int firstColumn,
+                                     int64 first) {
+  const Place place = {s.keyBlock, s.keyRow + first};
+  const int bytes = sizeOf(m.type);
+  return {m.data + (elementOf(m, place, head) + firstColumn) * bytes, m.row * bytes};
+}
+
+// Where the tiles of a head's keys and values come from. Those from runsFrom to, exclusively, runsTo
+// are parts of runs, which start at tile 0; others are looked up row by row.
+struct alignas(16) TileSources {
+  Run keys;
+  Run values;
   int runsFrom;
   int runsTo;
 };
 
-// For tiles of `keys` positions from `first` on, which is where tile 0 starts, and columns from
-// firstColumn on. Runs are read by 16 bytes, so the matrix must have whole ones.
-__device__ __forceinline__ TileSource sourceOf(const AttentionArguments& a, const Sequence& s,
-                                               const Matrix& m, int head, int firstColumn,
-                                               int columns, int64 first, int keys) {
-  const Place place = {s.keyBlock, s.keyRow + first};
-  const int bytes = sizeOf(m.type);
-  const bool runs = a.layout == Layout::STRAIGHT && columns * bytes % 16 == 0;
-  TileSource source;
-  source.row0 = m.data + (elementOf(m, place, head) + firstColumn) * bytes;
-  source.rowBytes = m.row * bytes;
-  source.runsFrom = runs ? (int)((s.firstKey - first + keys - 1) / keys) : 0;
-  source.runsTo = runs ? (int)((s.endKey - first) / keys) : 0;
-  return source;
+// For tiles of tileKeys positions, the first from `first` on, and a slice of the values. Runs are read
+// by 16 bytes, so they must consist of whole ones.
+__device__ __forceinline__ TileSources sourcesOf(const AttentionArguments& a, const Sequence& s,
+                                                 int head, int firstValueColumn, int64 first,
+                                                 int tileKeys) {
+  const bool runs = a.layout == Layout::STRAIGHT && a.keyDim * sizeOf(a.k.type) % 16 == 0
+                    && a.valueDim * sizeOf(a.v.type) % 16 == 0;
+  return {runOf(s, a.k, head, 0, first), runOf(s, a.v, head, firstValueColumn, first),
+          runs ? (int)((s.firstKey - first + tileKeys - 1) / tileKeys) : 0,
+          runs ? (int)((s.endKey - first) / tileKeys) : 0};
 }

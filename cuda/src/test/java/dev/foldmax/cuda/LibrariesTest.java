@@ -19,7 +19,7 @@ class LibrariesTest {
   private static final int DRIVER_13_0 = 13_000;
 
   private static Device device(int capability) {
-    return new Device(1, 0, "Some GPU", capability, 10, 100 << 10, 1 << 20, 8L << 30);
+    return new Device(1, 0, "Some GPU", capability, 10, 100 << 10, 1 << 20, 8L << 30, true);
   }
 
   @Test
@@ -69,8 +69,10 @@ class LibrariesTest {
         .contains("too old", "supports CUDA 11.8", "12.0 is needed");
     assertThat(DriverLibrary.tooOld(12_000)).isEmpty();
     assertThat(Devices.NONE).contains("no GPU");
-    assertThat(Devices.tooWeak(device(75)).orElseThrow()).contains("Some GPU", "7.5", "8.0");
-    assertThat(Devices.tooWeak(device(80))).isEmpty();
+    assertThat(Devices.unsuited(device(75)).orElseThrow()).contains("Some GPU", "7.5", "8.0");
+    assertThat(Devices.unsuited(device(80))).isEmpty();
+    Device virtual = new Device(0, 0, "vGPU", 90, 10, 100 << 10, 1 << 20, 8L << 30, false);
+    assertThat(Devices.unsuited(virtual).orElseThrow()).contains("vGPU", "no memory pools");
     assertThat(NvrtcLibrary.problem(DRIVER_13_0, null))
         .contains(
             "no NVRTC", "cuda-nvrtc-13-0", "pip install nvidia-cuda-nvrtc)", "-Dfoldmax.nvrtc");
