@@ -78,10 +78,10 @@ fi
 
 if [ -z "$best_home" ]; then
   cat >&2 <<'END'
-Foldmax needs a JDK, version 25 or later, and found none. Install one, for example:
+Foldmax needs a JDK, version 25.0.3 or later, and found none. Install one, for example:
   Debian, Ubuntu    sudo apt install openjdk-25-jdk
   macOS             brew install openjdk@25
-  SDKMAN            sdk install java 25-tem
+  SDKMAN            sdk list java, then sdk install java with a version that it lists
   anywhere          Eclipse Temurin 25 from https://adoptium.net
 or set JAVA_HOME to one that lies elsewhere.
 END

@@ -131,6 +131,7 @@ public final class Attention {
 
   /** As {@link #alibi(Tensor)}, with an alignment. */
   public Attention alibi(@Nullable Tensor slopes, Alignment alignment) {
+    Objects.requireNonNull(alignment, "alignment");
     if (slopes != null
         && (!slopes.dtype().isFloating() || slopes.rank() < 1 || slopes.rank() > 2)) {
       throw new IllegalArgumentException(

@@ -10,8 +10,12 @@ import org.jspecify.annotations.Nullable;
 /**
  * Where the work is done: the verbs of this library.
  *
- * <p>Every verb writes into tensors that the caller gives. Outputs must not overlap inputs or one
- * another, unless a verb says that it works in place; an output must not be broadcast (stride 0).
+ * <p>Every verb writes into tensors that the caller gives. An output must not share a byte with any
+ * other tensor of the call, unless a verb says that it works in place: then the output may be that
+ * input itself, the same elements at the same indices. Nor may it have an element at two indices,
+ * by a stride of 0 or by dimensions that cross. Both are checked for strides of any kind, and
+ * refused; views that interleave without sharing an element, such as the heads of one buffer, pass.
+ * (Only where many dimensions do not nest can the check be too long and be left to the caller.)
  * Inputs and outputs may have any strides, lie on or off the heap, and differ in type as long as
  * each is floating (indices: I32 or I64). Arithmetic is in float32, or in float64 where x, q, keys,
  * values or a partial result is F64; results are rounded once to the output's type.
@@ -178,10 +182,17 @@ public interface Backend extends AutoCloseable {
    * finished partial (output, lse) is the state (lse, 1, output). A partial whose lse is -inf is
    * ignored, whatever its output holds; one that is merged with such ones only keeps its bits.
    *
+   * <p>A partial knows its own keys only. Masks and ALiBi count positions within the keys of the
+   * call that they are given to, from 0, and align its last query with its last key unless told
+   * otherwise: {@link Mask#causal()} over the first half of the keys is not the first half of a
+   * causal mask over all. Give each part the mask that its keys have in the whole, for instance by
+   * {@link Mask#of(MaskFunction)}, and a bias in place of ALiBi. Sinks go to one part only, for
+   * each part that has them counts them once more.
+   *
    * @param outputs at least one, floating, all of one shape (..., Dv)
    * @param lses as many, floating, all of the shape of the outputs without the last dimension
-   * @param out floating, of the shape of an output; may be one of them
-   * @param lse floating, of the shape of an lse, or null; may be one of them
+   * @param out floating, of the shape of an output; may be one of the outputs
+   * @param lse floating, of the shape of an lse, or null; may be one of the lses
    */
   void merge(List<Tensor> outputs, List<Tensor> lses, Tensor out, @Nullable Tensor lse);
 
@@ -261,6 +272,10 @@ public interface Backend extends AutoCloseable {
   /** {@link #topK(Tensor, Tensor, Tensor, Tensor)} into new tensors. */
   default TopK topK(Tensor x, int k) {
     long[] shape = Arrays.copyOf(Backends.withoutLast("x", x), x.rank());
+    if (k < 0 || k > x.shape(-1)) {
+      throw new IllegalArgumentException(
+          "k: expected 0 to " + x.shape(-1) + ", the last dimension of x " + x + ", got " + k);
+    }
     shape[x.rank() - 1] = k;
     TopK result =
         new TopK(

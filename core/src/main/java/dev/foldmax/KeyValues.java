@@ -1,5 +1,6 @@
 package dev.foldmax;
 
+import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -282,6 +283,36 @@ public final class KeyValues {
   /** The offsets of packed queries, or null. */
   public @Nullable Tensor queryOffsets() {
     return queryOffsets;
+  }
+
+  /**
+   * Gives every tensor of this to an action, each with the name of the parameter that it came from.
+   */
+  public void forEachTensor(BiConsumer<String, Tensor> action) {
+    action.accept("keys", keys);
+    action.accept("values", values);
+    accept(action, "keyScales", keyScales);
+    accept(action, "valueScales", valueScales);
+    accept(action, "queryOffsets", queryOffsets);
+    switch (layout) {
+      case Layout.Dense dense -> accept(action, "lengths", dense.lengths());
+      case Layout.Ragged ragged -> action.accept("offsets", ragged.offsets());
+      case Layout.Paged paged -> {
+        action.accept("blockTable", paged.table());
+        action.accept("lengths", paged.lengths());
+      }
+      case Layout.Ring ring -> {
+        action.accept("first", ring.first());
+        action.accept("lengths", ring.lengths());
+      }
+    }
+  }
+
+  private static void accept(
+      BiConsumer<String, Tensor> action, String name, @Nullable Tensor tensor) {
+    if (tensor != null) {
+      action.accept(name, tensor);
+    }
   }
 
   /** The layout's name: dense, ragged, paged or ring. */

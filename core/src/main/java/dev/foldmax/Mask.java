@@ -155,6 +155,10 @@ public sealed interface Mask {
 
   /** See {@link Mask#causal()}. */
   record Causal(Alignment alignment) implements Mask {
+    public Causal {
+      Objects.requireNonNull(alignment, "alignment");
+    }
+
     @Override
     public long end(Sequence sequence, long query) {
       return clamp(sequence, positionOf(sequence, query, alignment) + 1);
@@ -164,6 +168,7 @@ public sealed interface Mask {
   /** See {@link Mask#window(long, long)}. */
   record Window(long left, long right, Alignment alignment) implements Mask {
     public Window {
+      Objects.requireNonNull(alignment, "alignment");
       if (left < 0 || right < 0) {
         throw new IllegalArgumentException(
             "window: left and right must be at least 0 (or Mask.UNBOUNDED), got "
@@ -191,6 +196,7 @@ public sealed interface Mask {
   /** See {@link Mask#prefix(Tensor)}. */
   record Prefix(Tensor lengths, Alignment alignment) implements Mask {
     public Prefix {
+      Objects.requireNonNull(alignment, "alignment");
       if (!lengths.dtype().isIndex() || lengths.rank() != 1) {
         throw new IllegalArgumentException(
             "prefix: lengths must be I32 or I64 of shape (batch) or (1), got " + lengths);

@@ -68,6 +68,24 @@ public final class SoftmaxState {
     this.o = new double[dimension];
   }
 
+  /**
+   * The state of a finished result: maximum {@code logSumExp}, sum 1. It merges with others, and
+   * takes in more keys, as the state would that gave the result.
+   *
+   * @param output the softmax-weighted mean of the values, which is copied
+   * @param logSumExp the natural logarithm of the sum of exponentials; -inf gives an empty state,
+   *     whatever the output holds
+   */
+  public static SoftmaxState of(double[] output, double logSumExp) {
+    SoftmaxState state = new SoftmaxState(output.length);
+    if (logSumExp != Double.NEGATIVE_INFINITY) {
+      state.m = logSumExp;
+      state.l = 1;
+      System.arraycopy(output, 0, state.o, 0, output.length);
+    }
+    return state;
+  }
+
   /** Adds a key without a value; only for dimension 0. */
   public void add(double score) {
     add(score, EMPTY);

@@ -237,7 +237,12 @@ public final class Tensor {
 
   /** The size in bytes of a contiguous tensor. */
   static long bytes(DType dtype, long[] shape) {
-    return Math.multiplyExact(elements(shape), dtype.bytes());
+    long elements = elements(shape);
+    if (elements > Long.MAX_VALUE / dtype.bytes()) {
+      throw new IllegalArgumentException(
+          "shape: " + dtype + Arrays.toString(shape) + " has more bytes than 64 bits can count");
+    }
+    return elements * dtype.bytes();
   }
 
   private static long elements(long[] shape) {
@@ -291,7 +296,7 @@ public final class Tensor {
    * @param axis 0 for the first; negative counts from the end, -1 for the last
    */
   public long shape(int axis) {
-    return shape[axis < 0 ? axis + shape.length : axis];
+    return shape[checkAxis(axis)];
   }
 
   /** A copy of the shape. */
@@ -301,7 +306,7 @@ public final class Tensor {
 
   /** The stride of a dimension in elements; {@code axis} as in {@link #shape(int)}. */
   public long stride(int axis) {
-    return strides[axis < 0 ? axis + strides.length : axis];
+    return strides[checkAxis(axis)];
   }
 
   /** The number of elements: the product of the shape; 1 for a scalar. */
@@ -625,8 +630,16 @@ public final class Tensor {
     return array;
   }
 
-  /** The elements of an I32 or I64 tensor in row-major order. */
+  /**
+   * The elements of a tensor of integers in row-major order.
+   *
+   * @throws IllegalArgumentException if the type is floating, whose fractions would be lost
+   */
   public long[] toLongArray() {
+    if (dtype.isFloating()) {
+      throw new IllegalArgumentException(
+          "toLongArray: expected integers, got " + this + "; toDoubleArray takes any type");
+    }
     int n = Math.toIntExact(elements());
     long[] array = new long[n];
     of(array, n).reshape(shape).copyFrom(this);

@@ -3,6 +3,7 @@ package dev.foldmax;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import java.util.List;
 import org.junit.jupiter.api.AfterEach;
@@ -71,6 +72,12 @@ class BackendTest {
         .isThrownBy(() -> Backend.cpu(0))
         .withMessage("threads: must be at least 1, got 0");
     assertThatIllegalArgumentException().isThrownBy(() -> Backend.cpu(Runnable::run, 0));
+  }
+
+  @Test
+  @SuppressWarnings({"NullAway", "resource"}) // a user's code may not be checked; nothing is opened
+  void anExecutorIsNeeded() {
+    assertThatNullPointerException().isThrownBy(() -> Backend.cpu(null, 2)).withMessage("executor");
   }
 
   @Test

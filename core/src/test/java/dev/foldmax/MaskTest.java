@@ -2,6 +2,7 @@ package dev.foldmax;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -260,5 +261,20 @@ class MaskTest {
         .isThrownBy(() -> Mask.of(Tensor.of(new byte[4], DType.I8, 2, 2)))
         .withMessageContaining("mask: expected BOOL")
         .withMessageContaining("I8(2, 2)");
+  }
+
+  @Test
+  @SuppressWarnings("NullAway") // a user's code may not be checked for nulls
+  void anAlignmentIsNeeded() {
+    assertThatNullPointerException().isThrownBy(() -> Mask.causal(null)).withMessage("alignment");
+    assertThatNullPointerException()
+        .isThrownBy(() -> Mask.window(1, 1, null))
+        .withMessage("alignment");
+    assertThatNullPointerException()
+        .isThrownBy(() -> new Mask.Prefix(Tensor.of(new int[1], 1), null))
+        .withMessage("alignment");
+    assertThatNullPointerException()
+        .isThrownBy(() -> Attention.standard().alibi(Tensor.of(new float[1], 1), null))
+        .withMessage("alignment");
   }
 }

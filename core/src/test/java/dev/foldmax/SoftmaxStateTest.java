@@ -376,4 +376,22 @@ class SoftmaxStateTest {
     assertThat(state.sum()).isEqualTo(1);
     assertThat(new SoftmaxState(9).toString()).doesNotContain("O=");
   }
+
+  @Test
+  void aFinishedResultIsAState() {
+    SoftmaxState whole = new SoftmaxState(2);
+    whole.addTile(new double[] {0.5, -1, 3}, new double[] {1, 2, 3, 4, 5, 6});
+    SoftmaxState first = new SoftmaxState(2);
+    first.addTile(new double[] {0.5, -1}, new double[] {1, 2, 3, 4});
+    SoftmaxState last = new SoftmaxState(2);
+    last.add(3, new double[] {5, 6});
+
+    SoftmaxState merged = SoftmaxState.of(first.output(), first.logSumExp());
+    merged.merge(SoftmaxState.of(last.output(), last.logSumExp()));
+
+    assertThat(merged.output()).containsExactly(whole.output(), within(1e-15));
+    assertThat(merged.logSumExp()).isCloseTo(whole.logSumExp(), within(1e-15));
+    assertThat(SoftmaxState.of(new double[] {Double.NaN}, Double.NEGATIVE_INFINITY).isEmpty())
+        .isTrue();
+  }
 }

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -288,5 +289,27 @@ class TensorTest {
       assertThat(tensor.permute(1, 0).copy().get(2, 64)).isEqualTo(7);
       assertThat(tensor.offset(64, 2)).isEqualTo(bytes / Float.BYTES - 1);
     }
+  }
+
+  @Test
+  void namesTheTensorWhereAnAxisOrAnIntegerIsWrong() {
+    Tensor x = Tensor.of(new float[] {1.5f, 2}, 1, 2);
+
+    assertThatThrownBy(() -> x.shape(7)).hasMessage("axis: 7 of " + x);
+    assertThatThrownBy(() -> x.stride(-3)).hasMessage("axis: -3 of " + x);
+    assertThatThrownBy(x::toLongArray)
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageContaining("expected integers, got " + x);
+    try (Backend backend = Backend.reference()) {
+      assertThatThrownBy(() -> backend.topK(x, -1)).hasMessageContaining("k: expected 0 to 2");
+      assertThatThrownBy(() -> backend.topK(x, 3)).hasMessageEndingWith("got 3");
+    }
+  }
+
+  @Test
+  void moreBytesThanCanBeCountedAreRefused() {
+    assertThatIllegalArgumentException()
+        .isThrownBy(() -> Tensor.allocate(DType.F32, 1L << 62))
+        .withMessage("shape: F32[4611686018427387904] has more bytes than 64 bits can count");
   }
 }

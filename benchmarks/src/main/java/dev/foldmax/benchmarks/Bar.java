@@ -8,8 +8,8 @@ import org.jspecify.annotations.Nullable;
  * A speed that a case has to reach, as a ratio within one run.
  *
  * @param work what is promised
- * @param must the least that will do
- * @param aim what is hoped for
+ * @param must the least that will do; 0 where the ratio is shown for information and is no bar
+ * @param aim what is hoped for; 0 likewise
  * @param shape what Foldmax computes
  * @param threads on how many threads
  * @param yardstick what it is held against
@@ -29,6 +29,11 @@ record Bar(String work, double must, double aim, Case shape, int threads, Yardst
 
     /** What the machine can do. */
     record Machine() implements Yardstick {}
+  }
+
+  /** Whether anything is promised. */
+  boolean isPromise() {
+    return must > 0;
   }
 
   /** Whether the case on a number of threads has to be measured. */

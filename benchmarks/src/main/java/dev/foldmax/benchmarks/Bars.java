@@ -112,7 +112,7 @@ final class Bars {
         .forEach(
             t ->
                 add(
-                    "decode with the bits of prefill over without, as it is",
+                    "decode with the bits of prefill over without",
                     0,
                     0,
                     ungrouped.variant(Variant.PREFILLED),
@@ -182,6 +182,6 @@ final class Bars {
       both().forEach(t -> add("logSumExp", 4, 4, shape, t, new Rival(PYTORCH)));
     }
     AttentionCase narrow = full.typed(Storage.BF16);
-    add("bf16 prefill, as it is", 0, 0, narrow, all, new Rival(PYTORCH));
+    add("bf16 prefill", 0, 0, narrow, all, new Rival(PYTORCH));
   }
 }

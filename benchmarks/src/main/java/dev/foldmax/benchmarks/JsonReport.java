@@ -62,8 +62,10 @@ final class JsonReport {
         json.writeStringProperty("case", bar.shape().label());
         json.writeNumberProperty("threads", bar.threads());
         json.writeStringProperty("against", bar.yardstick().toString());
-        json.writeNumberProperty("must", bar.must());
-        json.writeNumberProperty("aim", bar.aim());
+        if (bar.isPromise()) {
+          json.writeNumberProperty("must", bar.must());
+          json.writeNumberProperty("aim", bar.aim());
+        }
         writeArray(json, "rounds", ratio.rounds());
         json.writeEndObject();
       }

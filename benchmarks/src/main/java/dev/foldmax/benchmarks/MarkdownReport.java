@@ -80,12 +80,17 @@ final class MarkdownReport {
   private void guide() {
     line("## How to read it");
     line();
+    if (measurements.others().contains(Contender.NAIVE)) {
+      line(
+          """
+          - *Naive* is a well-written first version with the Vector API (`NaiveAttention`,
+            `NaiveRows`, `NaiveDouble`): a query's scores over all keys by dot products, softmax in
+            three passes with the JDK's vector exponential, values by axpy, on as many threads. It
+            keeps none of the edge rules: no NaN is contained, no empty row is served.\
+          """);
+    }
     line(
         """
-        - *Naive* is a well-written first version with the Vector API (`NaiveAttention`,
-          `NaiveRows`, `NaiveDouble`): a query's scores over all keys by dot products, softmax in
-          three passes with the JDK's vector exponential, values by axpy, on as many threads. It
-          keeps none of the edge rules: no NaN is contained, no empty row is served.
         - *PyTorch* is the flash kernel of `scaled_dot_product_attention`, and softmax, logsumexp
           and topk into given memory where they can. Its grouped decoding takes the heads of a group
           as queries of their key head, which is faster than `enable_gqa`. *ONNX Runtime* is the
@@ -93,7 +98,7 @@ final class MarkdownReport {
           at the start of each measurement, and Softmax, ReduceLogSumExp and TopK. Both are called
           through their C interfaces, over native memory with the same numbers.
         - A time is the median over the rounds of the median over a round's iterations. *Times
-          naive* (and so on) is the median of the rounds' ratios, above 1 where Foldmax is faster;
+          PyTorch* (and so on) is the median of the rounds' ratios, above 1 where Foldmax is faster;
           beside it stand the lowest and the highest round.
         - Prefill counts `4 H Lq Lk D` floating-point operations, of visible keys only where the
           mask is causal or a window. Decode counts the bytes of keys and values as stored. Rows
@@ -103,7 +108,8 @@ final class MarkdownReport {
           are held against reading; softmax and logSoftmax against copying; the rest against
           multiply-adds, although exponentials are work too. Tensors that stay in the cache can
           pass 100 % of the memory's rate.
-        - H is query heads (and key heads after a slash), L the length, D the head dimension. All is
+        - B is sequences, 1 unless a line says otherwise, H query heads (and key heads after a
+          slash), L the length (Lq of the queries, Lk of the keys), D the head dimension. All is
           float32 on the heap unless a line says otherwise. `bf16` is queries, keys, values and
           output; `bf16 K V` is keys and values only, with float32 queries and output; `f32 native`
           lies outside of the heap.\
@@ -119,6 +125,10 @@ final class MarkdownReport {
     }
     line("## Bars");
     line();
+    line(
+        "A bar is a ratio that Foldmax must reach on a case, and an aim above it; above 1 is faster.");
+    line("Without numbers for them the ratio is shown as it is, and is no bar.");
+    line();
     line("| work | case | threads | against | must | aim | measured | lowest to highest | |");
     line("|---|---|---:|---|---:|---:|---:|---:|---|");
     for (Bar bar : measured) {
@@ -131,15 +141,20 @@ final class MarkdownReport {
                   bar.shape().label(),
                   bar.threads(),
                   against(bar.yardstick()),
-                  two(bar.must()),
-                  two(bar.aim()),
+                  bar.isPromise() ? two(bar.must()) : "",
+                  bar.isPromise() ? two(bar.aim()) : "",
                   two(value),
                   ratio.range(),
-                  value >= bar.aim()
-                      ? "met, and the aim"
-                      : value >= bar.must() ? "met" : "missed"));
+                  verdict(bar, value)));
     }
     line();
+  }
+
+  private static String verdict(Bar bar, double value) {
+    if (!bar.isPromise()) {
+      return "no bar";
+    }
+    return value >= bar.aim() ? "met, and the aim" : value >= bar.must() ? "met" : "missed";
   }
 
   private static String against(Bar.Yardstick yardstick) {

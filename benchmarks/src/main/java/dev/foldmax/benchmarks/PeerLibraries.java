@@ -22,6 +22,21 @@ record PeerLibraries(Optional<Path> torch, Optional<Path> onnxRuntime) {
 
   private static final int MAX_DEPTH = 6;
 
+  /**
+   * Why a folder gives no peer, as when its name is misspelt.
+   *
+   * @return a sentence, or nothing where a library lies below it
+   */
+  static Optional<String> complaint(Path folder) {
+    if (!Files.isDirectory(folder)) {
+      return Optional.of(folder + " is no folder");
+    }
+    PeerLibraries found = in(folder.toString());
+    return found.torch.isEmpty() && found.onnxRuntime.isEmpty()
+        ? Optional.of(folder + " holds neither libtorch_cpu.so nor libonnxruntime.so")
+        : Optional.empty();
+  }
+
   /** Those below the folders that the system property names. */
   static PeerLibraries here() {
     return in(System.getProperty(FOLDERS, ""));

@@ -120,6 +120,13 @@ public final class Table implements Callable<Integer> {
       throw new ParameterException(
           spec.commandLine(), "--threads and --rounds: expected at least 1");
     }
+    for (Path folder : peers) {
+      PeerLibraries.complaint(folder)
+          .ifPresent(
+              complaint -> {
+                throw new ParameterException(spec.commandLine(), "--peers: " + complaint);
+              });
+    }
     List<Bar> bars = Bars.of(threads);
     List<Line> lines =
         Catalogue.lines(threads).stream()

@@ -8,11 +8,14 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.time.LocalDate;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.openjdk.jmh.runner.RunnerException;
 
 class TableTest {
@@ -50,6 +53,7 @@ class TableTest {
               new Bar("prefill", 1.2, 1.3, PREFILL, 1, new Yardstick.Rival(Contender.PYTORCH)),
               new Bar("its share", 0.5, 0.8, PREFILL, 1, new Yardstick.Machine()),
               new Bar("its peer", 1, 1, PREFILL, 1, new Yardstick.Rival(Contender.ONNX_RUNTIME)),
+              new Bar("shown", 0, 0, PREFILL, 1, new Yardstick.Rival(Contender.PYTORCH)),
               new Bar("per row", 3, 4, PREFILL, 1, new Yardstick.Own(PREFILL, 1, 2))));
 
   @Test
@@ -86,8 +90,21 @@ class TableTest {
         .contains("| prefill" + prefill + "PyTorch | 1.20 | 1.30 | 1.25 | 1.00 to 1.50 | met |")
         .contains(
             "| its share" + prefill + "ceiling | 0.50 | 0.80 | 0.80 | 0.80 to 0.80 | met, and the")
+        .contains("| shown" + prefill + "PyTorch |  |  | 1.25 | 1.00 to 1.50 | no bar |")
         .contains("threads 1 | 3.00 | 4.00 | 2.00 | 2.00 to 2.00 | missed |")
         .doesNotContain("its peer"); // nobody measured it
+  }
+
+  @Test
+  void foldersWithoutPeersAreRefused(@TempDir Path folder) throws IOException {
+    assertThat(PeerLibraries.complaint(folder.resolve("absent")).orElseThrow())
+        .endsWith("absent is no folder");
+    assertThat(PeerLibraries.complaint(folder).orElseThrow())
+        .endsWith("holds neither libtorch_cpu.so nor libonnxruntime.so");
+
+    Files.createFile(folder.resolve("libonnxruntime.so.1"));
+
+    assertThat(PeerLibraries.complaint(folder)).isEmpty();
   }
 
   @Test

@@ -3,6 +3,7 @@ package dev.foldmax.cli;
 import dev.foldmax.Attention;
 import dev.foldmax.Backend;
 import dev.foldmax.KernelChoice;
+import dev.foldmax.Phase;
 import dev.foldmax.Tensor;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -134,7 +135,7 @@ final class AttendCommand implements Callable<Integer> {
   private void compute(AttendJob job, Report report) {
     try (Backend backend = backends.open()) {
       KernelChoice choice = job.explain(backend);
-      describe(report, backend, choice);
+      describe(report, backend, choice, job.attention().phase());
       Stopwatch time =
           Stopwatch.time(
               () -> runInParts(job, backend), () -> job.run(backend), backends.repeatSeconds());
@@ -144,7 +145,7 @@ final class AttendCommand implements Callable<Integer> {
     }
   }
 
-  private void describe(Report report, Backend backend, KernelChoice choice) {
+  private void describe(Report report, Backend backend, KernelChoice choice, Phase phase) {
     report.backend(backend);
     List<Map<String, String>> declined = new ArrayList<>();
     for (KernelChoice.Declined other : choice.declined()) {
@@ -159,7 +160,8 @@ final class AttendCommand implements Callable<Integer> {
           backend.name() + " does not serve this attention: " + String.join("; ", reasons(choice)));
     }
     report.line("kernel", kernel);
-    if (common.verbose) {
+    boolean otherThanAsked = phase == Phase.DECODE && !kernel.contains("decode");
+    if (common.verbose || otherThanAsked) {
       reasons(choice).forEach(reason -> report.line("  not", reason));
     }
     report.field("kernel", kernel);
@@ -173,8 +175,8 @@ final class AttendCommand implements Callable<Integer> {
   private static void describeRate(Report report, AttendJob job, double seconds) {
     double operations = job.operations();
     double bytes = job.bytes();
-    report.field("operations", operations);
-    report.field("bytes", bytes);
+    report.field("operations", (long) operations);
+    report.field("bytes", (long) bytes);
     report.field("gflopPerSecond", operations / seconds * 1e-9);
     report.field("gbPerSecond", bytes / seconds * 1e-9);
     report.line(

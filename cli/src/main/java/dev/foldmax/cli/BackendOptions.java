@@ -1,6 +1,7 @@
 package dev.foldmax.cli;
 
 import dev.foldmax.Backend;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
@@ -27,6 +28,8 @@ final class BackendOptions {
       description = "auto (a GPU if there is one, else the CPU), cpu, cuda or reference.")
   private Name backend = Name.AUTO;
 
+  private static final String WARM_UP = "foldmax.warmUp";
+
   @Option(
       names = "--threads",
       paramLabel = "N",
@@ -38,7 +41,7 @@ final class BackendOptions {
       paramLabel = "SECONDS",
       description =
           "How long to repeat the job, for its time in a warm JVM; 0 to run it once. Without this a"
-              + " quick job is repeated until its times settle, 1 to 4 seconds.")
+              + " quick job is repeated until its times settle, 1 to 6 seconds.")
   private @Nullable Double repeatSeconds;
 
   /** Refuses options that contradict each other. */
@@ -67,8 +70,16 @@ final class BackendOptions {
     return repeatSeconds;
   }
 
-  /** Opens the backend; its caller closes it. */
+  /**
+   * Opens the backend; its caller closes it. A job that is repeated is worth compiling for, so its
+   * kernels are vectors from the first call: the warm-up that small calls get otherwise answers the
+   * first ones sooner, in plain loops, but competes with them for cores, and a time measured before
+   * it has ended would be that of the plain loops.
+   */
   Backend open() {
+    if (!Objects.equals(repeatSeconds, 0.0) && System.getProperty(WARM_UP) == null) {
+      System.setProperty(WARM_UP, "false");
+    }
     if (threads != null) {
       return Backend.cpu(threads);
     }

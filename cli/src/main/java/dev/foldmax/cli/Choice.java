@@ -4,8 +4,8 @@ import dev.foldmax.Alignment;
 import dev.foldmax.Phase;
 import dev.foldmax.Rescale;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Locale;
-import java.util.stream.Collectors;
 import picocli.CommandLine.ITypeConverter;
 import picocli.CommandLine.TypeConversionException;
 
@@ -28,14 +28,16 @@ abstract class Choice<E extends Enum<E>> implements ITypeConverter<E> {
         return constant;
       }
     }
-    throw new TypeConversionException(
-        "expected "
-            + Arrays.stream(type.getEnumConstants())
-                .map(Choice::nameOf)
-                .collect(Collectors.joining(" or "))
-            + ", got '"
-            + value
-            + "'");
+    throw new TypeConversionException("expected " + alternatives() + ", got '" + value + "'");
+  }
+
+  /** Such as {@code a, b or c}. */
+  private String alternatives() {
+    List<String> names = Arrays.stream(type.getEnumConstants()).map(Choice::nameOf).toList();
+    int last = names.size() - 1;
+    return last == 0
+        ? names.getFirst()
+        : String.join(", ", names.subList(0, last)) + " or " + names.get(last);
   }
 
   /** For {@code --causal}. */
@@ -63,6 +65,17 @@ abstract class Choice<E extends Enum<E>> implements ITypeConverter<E> {
   static final class OfLayout extends Choice<Layout> {
     OfLayout() {
       super(Layout.class);
+    }
+
+    /** Takes the names with s for sequence, too. */
+    @Override
+    public Layout convert(String value) {
+      return super.convert(
+          switch (value) {
+            case "bhsd" -> "bhld";
+            case "bshd" -> "blhd";
+            default -> value;
+          });
     }
   }
 

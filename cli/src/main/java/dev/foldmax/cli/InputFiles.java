@@ -64,6 +64,14 @@ final class InputFiles implements AutoCloseable {
         : first + " and " + (names.size() - MOST_NAMES) + " more";
   }
 
+  /** What to say of a tensor that a file lacks. */
+  static String missing(Path file, String name, Collection<String> names) {
+    return file
+        + (names.isEmpty()
+            ? ": has no tensors"
+            : ": has no tensor " + name + ", only " + list(names));
+  }
+
   private static void checkReadable(Path path) throws IOException {
     if (Files.notExists(path)) {
       throw new NoSuchFileException(path.toString());

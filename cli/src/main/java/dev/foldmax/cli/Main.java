@@ -101,7 +101,14 @@ public final class Main implements Runnable {
   /** Runs a command; an error of the JVM, such as a heap too small, is a failure like others. */
   private static int run(ParseResult parsed) {
     try {
-      return new CommandLine.RunLast().execute(parsed);
+      int status = new CommandLine.RunLast().execute(parsed);
+      CommandLine command = parsed.asCommandLineList().getLast();
+      // A stream of the JVM's own keeps its errors from the writer that picocli puts before it.
+      if (command.getOut().checkError() || System.out.checkError()) {
+        Failure failure = new Failure("standard output: cannot be written");
+        throw new ExecutionException(command, failure.getMessage(), failure);
+      }
+      return status;
     } catch (OutOfMemoryError | InternalError error) {
       Failure failure = new Failure(Failure.message(error), error);
       CommandLine command = parsed.asCommandLineList().getLast();

@@ -30,6 +30,9 @@ final class Quantity {
   /** Three significant digits, never fewer than the integer part has. */
   static String significant(double number) {
     double size = Math.abs(number);
+    if (size > 0 && size < 0.1) {
+      return String.format(Locale.ROOT, "%.2e", number);
+    }
     int decimals = size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
     return String.format(Locale.ROOT, "%." + decimals + "f", number);
   }

@@ -168,23 +168,17 @@ final class SoftmaxCommand implements Callable<Integer> {
       return files.npy(file, "x");
     }
     SafeTensors tensors = files.safeTensors(file);
-    if (tensorName == null && tensors.names().size() != 1) {
+    if (tensorName == null && tensors.names().size() > 1) {
       throw new Failure(
           file
               + ": has the tensors "
               + InputFiles.list(tensors.names())
               + "; choose one with --tensor NAME");
     }
-    String name = tensorName == null ? tensors.names().iterator().next() : tensorName;
+    String name =
+        tensorName == null ? tensors.names().stream().findFirst().orElse("x") : tensorName;
     return InputFiles.find(tensors, file, name, name)
-        .orElseThrow(
-            () ->
-                new Failure(
-                    file
-                        + ": has no tensor "
-                        + name
-                        + ", only "
-                        + InputFiles.list(tensors.names())));
+        .orElseThrow(() -> new Failure(InputFiles.missing(file, name, tensors.names())));
   }
 
   /** How many of the largest to take, or 0 for other results. */
@@ -254,9 +248,9 @@ final class SoftmaxCommand implements Callable<Integer> {
 
   private static void describeTime(
       Report report, Tensor x, Map<String, Tensor> results, Stopwatch time) {
-    double bytes = (double) x.elements() * x.dtype().bytes();
+    long bytes = x.elements() * x.dtype().bytes();
     for (Tensor result : results.values()) {
-      bytes += (double) result.elements() * result.dtype().bytes();
+      bytes += result.elements() * result.dtype().bytes();
     }
     report.line("time", time.describe());
     report.field("time", time.json());
@@ -271,7 +265,8 @@ final class SoftmaxCommand implements Callable<Integer> {
   /** Shows the largest elements of the first rows: index, value and probability. */
   private static void show(Report report, Tensor values, Tensor indices, Tensor probabilities) {
     List<Map<String, Object>> shown = new ArrayList<>();
-    for (long row = 0; row < Math.min(Rows.count(values), SHOWN_ROWS); row++) {
+    long rows = Rows.count(values);
+    for (long row = 0; row < Math.min(rows, SHOWN_ROWS); row++) {
       List<String> words = new ArrayList<>();
       List<Map<String, Object>> elements = new ArrayList<>();
       for (long i = 0; i < values.shape(-1); i++) {
@@ -297,6 +292,10 @@ final class SoftmaxCommand implements Callable<Integer> {
       json.put("row", row);
       json.put("largest", elements);
       shown.add(json);
+    }
+    if (rows > SHOWN_ROWS) {
+      long rest = rows - SHOWN_ROWS;
+      report.line("", rest + (rest == 1 ? " more row" : " more rows"));
     }
     report.field("rows", shown);
   }

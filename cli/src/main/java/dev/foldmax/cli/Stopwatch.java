@@ -21,7 +21,7 @@ record Stopwatch(double first, double best, double median, int repeats, boolean 
   private static final double QUICK_SECONDS = 5;
 
   /** When repeats end, settled or not, unless told otherwise. */
-  private static final double LONGEST_SECONDS = 4;
+  private static final double LONGEST_SECONDS = 6;
 
   /**
    * The JVM compiles what has run often, in the background. Before it has done so for a kernel,
@@ -45,6 +45,9 @@ record Stopwatch(double first, double best, double median, int repeats, boolean 
 
   /** A round that takes less than this share of the best before it is an improvement. */
   private static final double IMPROVEMENT = 0.9;
+
+  /** Rounds without improvement after which times count as settled; one may fall to a compiler. */
+  private static final int ROUNDS_ALIKE = 3;
 
   /**
    * Times a job.
@@ -84,7 +87,11 @@ record Stopwatch(double first, double best, double median, int repeats, boolean 
     }
     Arrays.sort(repeats, 0, n);
     return new Stopwatch(
-        first, Math.min(first, repeats[0]), repeats[n / 2], n, rounds.areSettled());
+        first,
+        Math.min(first, repeats[0]),
+        repeats[n / 2],
+        n,
+        n == MOST_REPEATS || rounds.areSettled());
   }
 
   private static double seconds(Runnable job, LongSupplier clock) {
@@ -95,8 +102,8 @@ record Stopwatch(double first, double best, double median, int repeats, boolean 
 
   /** Whether repeats still get quicker. */
   private static final class Rounds {
-    /** Whether the last complete round was no improvement. */
-    private boolean noImprovement;
+    /** How many complete rounds have followed the last improvement. */
+    private int alike;
 
     private double bestBefore = Double.POSITIVE_INFINITY;
     private double best = Double.POSITIVE_INFINITY;
@@ -106,7 +113,7 @@ record Stopwatch(double first, double best, double median, int repeats, boolean 
     private int allRepeats;
 
     boolean areSettled() {
-      return noImprovement
+      return alike >= ROUNDS_ALIKE
           && (allSeconds >= SETTLING_SECONDS_OF_FEW
               || (allSeconds >= SETTLING_SECONDS && allRepeats >= MANY_REPEATS));
     }
@@ -118,7 +125,7 @@ record Stopwatch(double first, double best, double median, int repeats, boolean 
       allSeconds += time;
       allRepeats++;
       if (repeats >= REPEATS_OF_A_ROUND && seconds >= SECONDS_OF_A_ROUND) {
-        noImprovement = best >= IMPROVEMENT * bestBefore;
+        alike = best >= IMPROVEMENT * bestBefore ? alike + 1 : 0;
         bestBefore = Math.min(best, bestBefore);
         best = Double.POSITIVE_INFINITY;
         seconds = 0;

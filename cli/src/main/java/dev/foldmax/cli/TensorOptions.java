@@ -48,7 +48,7 @@ final class TensorOptions {
       paramLabel = "LAYOUT",
       converter = Choice.OfLayout.class,
       description =
-          "bhld, or blhd for (batch, length, heads, dim): that of q, k, v, expected and the output;"
+          "bhld, or blhd for (batch, length, heads, dim), also known as bhsd and bshd: that of q, k, v, expected and the output;"
               + " the logsumexp's is the same without dim.")
   private Layout layout = Layout.BHLD;
 
@@ -244,12 +244,10 @@ final class TensorOptions {
       boolean asked = names.containsKey(role) && !name.isEmpty();
       if (found.isEmpty() && (needed || asked)) {
         throw new Failure(
-            path
-                + ": has no tensor "
-                + name
-                + ", only "
-                + InputFiles.list(tensors.names())
-                + (asked ? "" : "; --tensor " + role.tensorName() + "=NAME takes another"));
+            InputFiles.missing(path, name, tensors.names())
+                + (asked || tensors.names().isEmpty()
+                    ? ""
+                    : "; --tensor " + role.tensorName() + "=NAME takes another"));
       }
     }
   }

@@ -83,6 +83,9 @@ final class UsageMessage {
           "expected one file, got "
               + argument
               + " too"
+              + (argument.endsWith(".npy'") && command.optionsMap().containsKey("--q")
+                  ? "; .npy files go to --q, --k and --v"
+                  : "")
               + AttentionOptions.causalHint(exception.getCommandLine());
     }
     List<String> suggestions = exception.getSuggestions();

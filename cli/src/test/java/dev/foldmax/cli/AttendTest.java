@@ -102,7 +102,7 @@ class AttendTest {
         .containsPattern("kernel +reference: ")
         .containsPattern(
             "time +[0-9.]+ [mu]?s \\(best of [0-9]+ repeats, still warming up\\), first call [0-9.]+ [mu]?s\n")
-        .containsPattern("rate +[0-9.]+ GB/s")
+        .containsPattern("rate +[0-9.e-]+ GB/s")
         .containsPattern("check +against the reference, all 40 rows\n")
         .containsPattern("output +largest error .*: passed at .*% of the tolerance\n")
         .containsPattern("lse +largest error .*: passed");

@@ -12,11 +12,15 @@ import dev.foldmax.Backend;
 import dev.foldmax.DType;
 import dev.foldmax.Tensor;
 import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.io.Writer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
@@ -227,6 +231,53 @@ class FailureTest {
                 + ": has the tensors k, q, v; choose one with --tensor NAME");
     assertThat(failure("softmax", sample, "--tensor=x", REFERENCE))
         .isEqualTo("foldmax softmax: " + sample + ": has no tensor x, only k, q, v");
+  }
+
+  @Test
+  void saysThatAFileIsEmpty() throws IOException {
+    safeTensors(sample, Map.of());
+
+    assertThat(failure("softmax", sample, REFERENCE))
+        .isEqualTo("foldmax softmax: " + sample + ": has no tensors");
+    assertThat(failure("softmax", sample, "--tensor=x", REFERENCE))
+        .isEqualTo("foldmax softmax: " + sample + ": has no tensors");
+    assertThat(failure("attend", sample, REFERENCE))
+        .isEqualTo("foldmax attend: " + sample + ": has no tensors");
+  }
+
+  @Test
+  void anOutputThatCannotBeWrittenIsAFailure() throws IOException {
+    Path rows = npy(folder.resolve("r.npy"), zeros(DType.F32, 2, 3));
+    for (List<String> words :
+        List.of(
+            List.of("softmax", rows.toString(), REFERENCE, "--repeat=0", "--json"),
+            List.of("info"),
+            List.of("--version"))) {
+      StringWriter err = new StringWriter();
+      String[] line = words.toArray(String[]::new);
+      int status =
+          Main.commandLine(line)
+              .setOut(new PrintWriter(new FullWriter()))
+              .setErr(new PrintWriter(err))
+              .execute(line);
+      assertThat(status).as(words.toString()).isEqualTo(1);
+      assertThat(err.toString())
+          .matches("foldmax( softmax| info)?: standard output: cannot be written\\R");
+    }
+  }
+
+  /** Has no space left. */
+  private static final class FullWriter extends Writer {
+    @Override
+    public void write(char[] text, int from, int length) throws IOException {
+      throw new IOException("No space left on device");
+    }
+
+    @Override
+    public void flush() {}
+
+    @Override
+    public void close() {}
   }
 
   @Test

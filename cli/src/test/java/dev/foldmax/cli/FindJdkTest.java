@@ -97,7 +97,8 @@ class FindJdkTest {
 
     assertThat(found.status()).isEqualTo(2);
     assertThat(found.out()).isEmpty();
-    assertThat(found.err()).contains("JDK, version 25 or later", "apt install", "brew", "Temurin");
+    assertThat(found.err())
+        .contains("JDK, version 25.0.3 or later", "apt install", "brew", "Temurin");
   }
 
   private Shell.Result find(Map<String, String> environment) throws Exception {

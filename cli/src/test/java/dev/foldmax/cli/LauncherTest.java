@@ -80,6 +80,15 @@ class LauncherTest {
     printedTheVersion(later);
     assertThat(later.err()).doesNotContain(BUILDING);
 
+    // An output that takes nothing.
+    if (Files.exists(Path.of("/dev/full"))) {
+      Path launcher = tree.resolve("foldmax");
+      List<String> full = List.of("sh", "-c", "exec \"$0\" info > /dev/full", launcher.toString());
+      Shell.Result lost = Shell.start(elsewhere, environment, full).result();
+      assertThat(lost.status()).isEqualTo(1);
+      assertThat(lost.err()).endsWith("foldmax info: standard output: cannot be written\n");
+    }
+
     // A source that does not compile.
     Path broken = tree.resolve("cli/src/main/java/dev/foldmax/cli/Broken.java");
     Files.writeString(broken, "class Broken {");
@@ -107,7 +116,7 @@ class LauncherTest {
       Shell.Result result = Shell.start(elsewhere, noJdk, command).result();
       assertThat(result.status()).isEqualTo(2);
       assertThat(result.out()).isEmpty();
-      assertThat(result.err()).startsWith("Foldmax needs a JDK, version 25 or later");
+      assertThat(result.err()).startsWith("Foldmax needs a JDK, version 25.0.3 or later");
     }
     assertThat(tree.resolve(".foldmax-build")).doesNotExist();
   }

@@ -140,8 +140,18 @@ class SoftmaxTest {
         .contains("foldmax softmax " + file + System.lineSeparator())
         .containsPattern("x +F32 \\(3\\)")
         .containsPattern("time +[0-9.]+ [mu]?s")
-        .containsPattern("rate +[0-9.]+ GB/s")
+        .containsPattern("rate +[0-9.e-]+ GB/s")
         .containsPattern("row 0 +1: 2.00 \\(66.5 %\\), 2: 1.00 \\(24.5 %\\), 0: 0 \\(9.00 %\\)");
+  }
+
+  @Test
+  void saysHowManyRowsItDoesNotShow() throws IOException {
+    Path file = npy(folder.resolve("x.npy"), Tensor.of(new float[10], 5, 2));
+
+    assertThat(run("softmax", file, REFERENCE).succeeded().out())
+        .contains("row 3")
+        .doesNotContain("row 4")
+        .contains(" 1 more row" + System.lineSeparator());
   }
 
   @Test

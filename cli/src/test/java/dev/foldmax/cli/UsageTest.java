@@ -97,10 +97,10 @@ class UsageTest {
         "--window=1,2,3          | got '1,2,3'",
         "--window=-1,0           | got '-1,0'",
         "--window=a,0            | got 'a,0'",
-        "--rescale=never         | expected always or on-new-max or lazy, got 'never'",
-        "--phase=PREFILL         | expected auto or prefill or decode, got 'PREFILL'",
+        "--rescale=never         | expected always, on-new-max or lazy, got 'never'",
+        "--phase=PREFILL         | expected auto, prefill or decode, got 'PREFILL'",
         "--layout=bdhl           | expected bhld or blhd, got 'bdhl'",
-        "--backend=gpu           | expected auto or cpu or cuda or reference, got 'gpu'",
+        "--backend=gpu           | expected auto, cpu, cuda or reference, got 'gpu'",
         "--scale=nan             | --scale: expected a number, got 'nan'",
         "--scale=Infinity        | --scale: expected a finite number, got Infinity",
         "--softcap=-1            | --softcap: expected a positive number, got -1.0",
@@ -145,6 +145,11 @@ class UsageTest {
     Object[] args = ("attend;" + sample + ";" + options).split(";");
 
     assertThat(wrong(args)).startsWith("foldmax attend: ").contains(message);
+  }
+
+  @Test
+  void pointsArraysToTheirOptions() {
+    assertThat(wrong("attend", q, q, q)).contains("; .npy files go to --q, --k and --v");
   }
 
   @Test

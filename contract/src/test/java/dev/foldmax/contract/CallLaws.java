@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
+import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
 import dev.foldmax.Attention;
@@ -319,6 +320,230 @@ interface CallLaws extends Subject {
             out,
             "lse",
             "F32(3)"));
+  }
+
+  /** Memory that is written may be no other tensor's, in part or in whole. */
+  @TestFactory
+  default Stream<DynamicTest> outputsThatShareMemoryAreNamed() {
+    Tensor x = f32(6, 6);
+    Tensor out = f32(2, 6);
+    Tensor sums = f32(2);
+    Tensor all = f32(5, 2, 6);
+    Tensor one = all.select(0, 0);
+    Tensor allSums = f32(6);
+    List<Tensor> outputs = List.of(one, f32(2, 6));
+    List<Tensor> lses = List.of(allSums.slice(0, 0, 2), f32(2));
+    Tensor values = f32(6, 2);
+    Tensor indices = Tensor.allocate(DType.I32, 6, 2);
+    Tensor bits = Tensor.of(indices.segment(), DType.F32, 6, 2);
+    Backend b = backend();
+    return Stream.of(
+        refused(
+            "softmax to the transpose",
+            () -> b.softmax(x, x.permute(1, 0)),
+            sums,
+            "out",
+            "shares memory with x"),
+        refused(
+            "logSoftmax to the next columns",
+            () -> b.logSoftmax(x.slice(1, 0, 4), x.slice(1, 1, 5)),
+            sums,
+            "out",
+            "shares memory with x"),
+        refused(
+            "softmax to another type in place",
+            () ->
+                b.softmax(x, Tensor.strided(x.segment(), DType.F16, x.shape(), new long[] {6, 1})),
+            sums,
+            "out",
+            "shares memory with x"),
+        refused(
+            "logSumExp to a column",
+            () -> b.logSumExp(x, x.select(1, 3)),
+            sums,
+            "out",
+            "shares memory with x"),
+        refused(
+            "softmax to rows that cross",
+            () ->
+                b.softmax(
+                    f32(3, 4),
+                    Tensor.strided(
+                        f32(6).segment(), DType.F32, new long[] {3, 4}, new long[] {1, 1})),
+            sums,
+            "out",
+            "element at two indices"),
+        refused(
+            "topK with values in a column",
+            () -> b.topK(x, x.slice(1, 0, 2), indices, null),
+            values,
+            "values",
+            "shares memory with x"),
+        refused(
+            "topK with probabilities over the indices",
+            () -> b.topK(x, values, indices, bits),
+            values,
+            "probabilities",
+            "shares memory with indices"),
+        refused(
+            "merge to the next partial",
+            () -> b.merge(outputs, lses, all.reshape(60).slice(0, 6, 18).reshape(2, 6), null),
+            sums,
+            "out",
+            "outputs, number 0"),
+        refused(
+            "merge of sums to their own output",
+            () -> b.merge(outputs, lses, out, out.select(1, 2)),
+            out,
+            "lse",
+            "shares memory with out"),
+        refused(
+            "merge of sums to a partial",
+            () -> b.merge(outputs, lses, out, one.select(1, 2)),
+            out,
+            "lse",
+            "outputs, number 0"),
+        refused(
+            "merge of sums to the next sums",
+            () -> b.merge(outputs, lses, out, allSums.slice(0, 1, 3)),
+            out,
+            "lse",
+            "lses, number 0"),
+        refused(
+            "merge to the sums",
+            () ->
+                b.merge(
+                    List.of(f32(2, 3)),
+                    List.of(sums),
+                    allSums.reshape(2, 3),
+                    allSums.slice(0, 0, 2)),
+            sums,
+            "lse",
+            "shares memory with out"));
+  }
+
+  /** What lies between the elements of another tensor, or is empty, may be written. */
+  @Test
+  default void outputsMayInterleaveWithInputs() {
+    Tensor x = f32(6, 8);
+    double[] expected = backend().softmax(x.slice(1, 0, 4).copy()).toDoubleArray();
+    backend().softmax(x.slice(1, 0, 4), x.slice(1, 4, 8));
+    assertThat(x.slice(1, 4, 8).toDoubleArray()).isEqualTo(expected);
+
+    Tensor fused = f32(5, 4, 2, 8).permute(1, 2, 0, 3); // q, k, v and out of each token, by heads
+    Tensor q = fused.slice(0, 0, 1);
+    Tensor k = fused.slice(0, 1, 2);
+    Tensor v = fused.slice(0, 2, 3);
+    double[] attended =
+        backend().attend(q.copy(), k.copy(), v.copy(), Attention.causal()).toDoubleArray();
+    backend().attend(q, KeyValues.dense(k, v), Attention.causal(), fused.slice(0, 3, 4), null);
+    assertThat(fused.slice(0, 3, 4).toDoubleArray()).isEqualTo(attended);
+
+    Tensor empty = Tensor.strided(x.segment(), DType.F32, new long[] {2, 3, 0, 8}, new long[4]);
+    Tensor keys = f32(2, 3, 5, 8);
+    backend().attend(empty, KeyValues.dense(keys, keys), Attention.standard(), empty, null);
+  }
+
+  @Test
+  default void noQueryHeadsGiveNoOutput() {
+    Tensor q = f32(2, 0, 3, 8);
+    Tensor k = f32(2, 2, 5, 8);
+    Tensor lse = f32(2, 0, 3);
+    Tensor out = f32(2, 0, 3, 8);
+    backend().attend(q, KeyValues.dense(k, k), Attention.causal(), out, lse);
+    assertThat(backend().attend(q, k, k, Attention.standard()).shape()).containsExactly(2, 0, 3, 8);
+    assertThat(backend().explain(q, KeyValues.dense(k, k), Attention.standard()).kernel())
+        .isNotBlank();
+  }
+
+  @Test
+  @SuppressWarnings("NullAway") // a user's code may not be checked for nulls
+  default void noOutputIsNamed() {
+    Tensor q = f32(1, 1, 3, 8);
+    assertThatNullPointerException()
+        .isThrownBy(
+            () -> backend().attend(q, KeyValues.dense(q, q), Attention.causal(), null, null))
+        .withMessage("out");
+  }
+
+  @TestFactory
+  default Stream<DynamicTest> attentionsThatShareMemoryAreNamed() {
+    Tensor q = f32(2, 2, 4, 4);
+    Tensor k = f32(2, 2, 4, 4);
+    KeyValues kv = KeyValues.dense(k, k);
+    Attention plain = Attention.standard();
+    Tensor out = f32(2, 2, 4, 4);
+    Tensor lse = f32(2, 2, 4);
+    Tensor turned = f32(2, 4, 2, 4).permute(0, 2, 1, 3);
+    Tensor bias = out.slice(1, 0, 1);
+    Tensor mask = Tensor.of(out.segment(), DType.BOOL, 4, 4);
+    Tensor few = Tensor.of(out.segment(), DType.F32, 2);
+    Tensor indices = Tensor.of(out.segment(), DType.I32, 2);
+    Tensor bytes = Tensor.allocate(DType.I8, 2, 2, 4, 4);
+    Tensor scales = Tensor.of(out.segment(), DType.F32, 2, 2, 4);
+    Backend b = backend();
+    return Stream.of(
+            Map.<String, Runnable>entry("q", () -> b.attend(turned, kv, plain, turned, null)),
+            Map.<String, Runnable>entry(
+                "keys",
+                () -> b.attend(q, KeyValues.dense(out.permute(0, 1, 3, 2), k), plain, out, null)),
+            Map.<String, Runnable>entry(
+                "values", () -> b.attend(q, KeyValues.dense(k, out), plain, out, null)),
+            Map.<String, Runnable>entry(
+                "keyScales",
+                () ->
+                    b.attend(q, KeyValues.dense(bytes, k).scales(scales, null), plain, out, null)),
+            Map.<String, Runnable>entry(
+                "valueScales",
+                () ->
+                    b.attend(q, KeyValues.dense(k, bytes).scales(null, scales), plain, out, null)),
+            Map.<String, Runnable>entry(
+                "lengths", () -> b.attend(q, kv.lengths(indices.slice(0, 0, 2)), plain, out, null)),
+            Map.<String, Runnable>entry(
+                "first",
+                () ->
+                    b.attend(
+                        q,
+                        KeyValues.ring(k, k, indices, Tensor.of(new int[2], 2)),
+                        plain,
+                        out,
+                        null)),
+            Map.<String, Runnable>entry(
+                "blockTable",
+                () ->
+                    b.attend(
+                        q,
+                        KeyValues.paged(k, k, indices.reshape(2, 1), Tensor.of(new int[2], 2)),
+                        plain,
+                        out,
+                        null)),
+            Map.<String, Runnable>entry("bias", () -> b.attend(q, kv, plain.bias(bias), out, null)),
+            Map.<String, Runnable>entry(
+                "mask", () -> b.attend(q, kv, plain.mask(Mask.of(mask)), out, null)),
+            Map.<String, Runnable>entry(
+                "prefix",
+                () ->
+                    b.attend(
+                        q, kv, plain.mask(Mask.causal().and(Mask.prefix(indices))), out, null)),
+            Map.<String, Runnable>entry(
+                "alibi", () -> b.attend(q, kv, plain.alibi(few), out, null)),
+            Map.<String, Runnable>entry(
+                "sinks", () -> b.attend(q, kv, plain.sinks(few), out, null)),
+            Map.<String, Runnable>entry(
+                "sinks of the lse",
+                () -> b.attend(q, kv, plain.sinks(lse.select(0, 0).select(1, 0)), out, lse)))
+        .map(
+            entry ->
+                dynamicTest(
+                    entry.getKey(),
+                    () -> {
+                      out.fill(0);
+                      String input = entry.getKey().replaceAll(" .*", "");
+                      assertThatIllegalArgumentException()
+                          .isThrownBy(entry.getValue()::run)
+                          .withMessageContaining("shares memory with " + input + " ");
+                      assertThat(out.toDoubleArray()).containsOnly(0);
+                    }));
   }
 
   @TestFactory

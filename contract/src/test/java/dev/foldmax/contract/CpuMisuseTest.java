@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.within;
+import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
 import dev.foldmax.Attention;
 import dev.foldmax.Backend;
@@ -14,10 +15,17 @@ import dev.foldmax.Mask;
 import dev.foldmax.Tensor;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BiConsumer;
+import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -146,6 +154,112 @@ class CpuMisuseTest {
           .withMessageStartingWith("prefix: I64(1)")
           .withMessageContaining("confined");
     }
+  }
+
+  /** Each on its own in a confined arena, beside tensors that are not. */
+  @TestFactory
+  Stream<DynamicTest> aConfinedArenaServesNoHelperWithSmallTensorsEither() {
+    Tensor q = random(9, 2, 2, 4, 8);
+    KeyValues dense = KeyValues.dense(q, q);
+    Tensor packed = random(10, 2, 8, 8);
+    Tensor two = Tensor.of(new int[] {1, 1}, 2);
+    Tensor pages = Tensor.of(new int[] {0, 1}, 2, 1);
+    Tensor ends = Tensor.of(new int[] {0, 4, 8}, 3);
+    Attention plain = Attention.standard();
+    Map<String, BiConsumer<Backend, UnaryOperator<Tensor>>> calls = new LinkedHashMap<>();
+    calls.put(
+        "lengths", (b, own) -> b.attend(q, dense.lengths(own.apply(two)), plain, output(), null));
+    calls.put(
+        "blockTable",
+        (b, own) ->
+            b.attend(q, KeyValues.paged(q, q, own.apply(pages), two), plain, output(), null));
+    calls.put(
+        "lengths of pages",
+        (b, own) ->
+            b.attend(q, KeyValues.paged(q, q, pages, own.apply(two)), plain, output(), null));
+    calls.put(
+        "first",
+        (b, own) -> b.attend(q, KeyValues.ring(q, q, own.apply(two), two), plain, output(), null));
+    calls.put(
+        "lengths of a ring",
+        (b, own) -> b.attend(q, KeyValues.ring(q, q, two, own.apply(two)), plain, output(), null));
+    calls.put(
+        "offsets",
+        (b, own) ->
+            b.attend(
+                packed,
+                KeyValues.ragged(packed, packed, own.apply(ends)).queryOffsets(ends),
+                plain,
+                Tensor.allocate(DType.F32, 2, 8, 8),
+                null));
+    calls.put(
+        "queryOffsets",
+        (b, own) ->
+            b.attend(
+                packed,
+                dense.queryOffsets(own.apply(ends)),
+                plain,
+                Tensor.allocate(DType.F32, 2, 8, 8),
+                null));
+    Tensor scales = random(11, 2, 2, 4);
+    calls.put(
+        "keyScales",
+        (b, own) -> b.attend(q, dense.scales(own.apply(scales), null), plain, output(), null));
+    calls.put(
+        "valueScales",
+        (b, own) -> b.attend(q, dense.scales(null, own.apply(scales)), plain, output(), null));
+    calls.put(
+        "mask",
+        (b, own) ->
+            b.attend(
+                q,
+                dense,
+                plain.mask(Mask.causal().and(Mask.of(own.apply(Tensor.of(new boolean[4], 1, 4))))),
+                output(),
+                null));
+    calls.put(
+        "prefix",
+        (b, own) -> b.attend(q, dense, plain.mask(Mask.prefix(own.apply(two))), output(), null));
+    calls.put(
+        "bias",
+        (b, own) -> b.attend(q, dense, plain.bias(own.apply(random(12, 4))), output(), null));
+    calls.put(
+        "alibi",
+        (b, own) -> b.attend(q, dense, plain.alibi(own.apply(random(13, 2))), output(), null));
+    calls.put(
+        "sinks",
+        (b, own) -> b.attend(q, dense, plain.sinks(own.apply(random(14, 2))), output(), null));
+    return calls.entrySet().stream()
+        .map(
+            call ->
+                dynamicTest(
+                    call.getKey(),
+                    () -> {
+                      try (Arena arena = Arena.ofConfined();
+                          Backend one = Backend.cpu(1);
+                          Backend several = Backend.cpu(2)) {
+                        UnaryOperator<Tensor> own = tensor -> confined(arena, tensor);
+                        call.getValue().accept(one, own);
+                        assertThatIllegalArgumentException()
+                            .isThrownBy(() -> call.getValue().accept(several, own))
+                            .withMessageStartingWith(call.getKey().replaceAll(" .*", "") + ": ")
+                            .withMessageContaining("lies in a confined arena");
+                      }
+                    }));
+  }
+
+  private static Tensor output() {
+    return Tensor.allocate(DType.F32, 2, 2, 4, 8);
+  }
+
+  private static Tensor confined(Arena arena, Tensor tensor) {
+    Tensor copy =
+        Tensor.of(
+            arena.allocate(tensor.elements() * tensor.dtype().bytes()),
+            tensor.dtype(),
+            tensor.shape());
+    copy.copyFrom(tensor);
+    return copy;
   }
 
   @Test

@@ -3,6 +3,7 @@ package dev.foldmax.contract;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import dev.foldmax.Alignment;
 import dev.foldmax.Attention;
 import dev.foldmax.Backend;
 import dev.foldmax.DType;
@@ -11,14 +12,19 @@ import dev.foldmax.Mask;
 import dev.foldmax.Sampling;
 import dev.foldmax.Tensor;
 import dev.foldmax.TopK;
+import dev.foldmax.io.SafeTensors;
 import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -33,36 +39,96 @@ class ReadmeTest {
 
   private static final int DIM = 64;
 
+  /** As a reader would: pasted into a file, and run by the java command that the page gives. */
   @Test
-  void theExampleComputesAttention() {
-    float[] q = random(1, 8 * 512 * DIM);
-    float[] k = random(2, 2 * 512 * DIM);
-    float[] v = random(3, 2 * 512 * DIM);
-    float[] prompt;
-    float[] token;
-    // attention begin
-    Tensor keys = Tensor.of(k, 1, 2, 512, 64); // (batch, heads, length, dim): a view of the array
-    Tensor values = Tensor.of(v, 1, 2, 512, 64);
-    Tensor queries = Tensor.of(q, 1, 8, 512, 64); // query heads share key heads in groups of 4
-    try (Backend backend = Backend.best()) {
-      prompt = backend.attend(queries, keys, values, Attention.causal()).toFloatArray();
+  void theProgramOfTheReadmeRuns(@TempDir Path folder) throws Exception {
+    String page = Files.readString(ROOT.resolve("README.md"));
+    Path program = folder.resolve("Attend.java");
+    Files.writeString(program, between(page, "```java\n", "```\n"));
+    Path out = folder.resolve("out");
 
-      // One token over the first 300 rows of the same cache, into an array of one's own.
-      token = new float[8 * 64];
-      KeyValues cache = KeyValues.dense(keys, values).lengths(Tensor.of(new int[] {300}, 1));
-      Tensor query = queries.slice(2, 299, 300);
-      backend.attend(query, cache, Attention.causal(), Tensor.of(token, 1, 8, 1, 64), null);
+    Process java =
+        new ProcessBuilder(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "--add-modules",
+                "jdk.incubator.vector",
+                "--class-path",
+                System.getProperty("java.class.path"),
+                program.toString())
+            .redirectErrorStream(true)
+            .redirectOutput(out.toFile())
+            .start();
+
+    assertThat(java.waitFor()).as(Files.readString(out)).isZero();
+    assertThat(Files.readString(out)).contains("largest difference: ");
+    double difference =
+        Double.parseDouble(between(Files.readString(out) + "\n", "largest difference: ", "\n"));
+    assertThat(difference).isLessThan(1e-6);
+  }
+
+  @Test
+  void aCausalPromptInTwoParts() {
+    float[] q = random(8, 8 * 512 * DIM);
+    float[] k = random(9, 2 * 512 * DIM);
+    float[] v = random(10, 2 * 512 * DIM);
+    try (Backend backend = Backend.best()) {
+      // parts begin
+      Tensor query = Tensor.of(q, 1, 8, 512, 64);
+      Tensor keys = Tensor.of(k, 1, 2, 512, 64);
+      Tensor values = Tensor.of(v, 1, 2, 512, 64);
+      // Keys 0 to 299: query i sees key j where j <= i. Aligned bottom-right, as by default, the
+      // last query would stand at the last key, 299, and the others before it: wrong here.
+      Attention first = Attention.standard().mask(Mask.causal(Alignment.TOP_LEFT));
+      // Keys 300 to 511, which the call counts from 0: the last query stands at the last key.
+      Attention second = Attention.causal();
+
+      Tensor[] outputs = new Tensor[2];
+      Tensor[] lses = new Tensor[2];
+      for (int part = 0; part < 2; part++) {
+        int begin = part == 0 ? 0 : 300;
+        int end = part == 0 ? 300 : 512;
+        KeyValues kv = KeyValues.dense(keys.slice(2, begin, end), values.slice(2, begin, end));
+        outputs[part] = Tensor.allocate(DType.F32, 1, 8, 512, 64);
+        lses[part] = Tensor.allocate(DType.F32, 1, 8, 512);
+        backend.attend(query, kv, part == 0 ? first : second, outputs[part], lses[part]);
+      }
+      Tensor merged = Tensor.allocate(DType.F32, 1, 8, 512, 64);
+      backend.merge(List.of(outputs), List.of(lses), merged, null);
+      // parts end
+      Tensor whole = backend.attend(query, keys, values, Attention.causal());
+      assertThat(merged.toFloatArray()).containsExactly(whole.toFloatArray(), within(1e-6f));
     }
-    // attention end
-    assertThat(prompt).hasSize(8 * 512 * DIM);
-    for (int head = 0; head < 8; head++) {
-      for (int d = 0; d < DIM; d++) {
-        assertThat(prompt[head * 512 * DIM + d])
-            .as("the first query sees the first key alone")
-            .isEqualTo(v[head / 4 * 512 * DIM + d]);
-        assertThat(token[head * DIM + d])
-            .as("query 299 of a causal prompt sees keys 0 to 299")
-            .isCloseTo(prompt[(head * 512 + 299) * DIM + d], within(1e-6f));
+  }
+
+  @Test
+  void filesAndMappedMemory(@TempDir Path folder) throws IOException {
+    Path input = folder.resolve("in.safetensors");
+    Path output = folder.resolve("out.safetensors");
+    float[] q = random(11, 8 * 40 * DIM);
+    float[] k = random(12, 8 * 40 * DIM);
+    float[] v = random(13, 8 * 40 * DIM);
+    Map<String, Tensor> inputs =
+        Map.of(
+            "q", Tensor.of(q, 1, 8, 40, 64),
+            "k", Tensor.of(k, 1, 8, 40, 64),
+            "v", Tensor.of(v, 1, 8, 40, 64));
+    SafeTensors.write(input, inputs, Map.of());
+    try (Backend backend = Backend.best()) {
+      // files begin
+      try (SafeTensors file = SafeTensors.open(input);
+          Arena arena = Arena.ofShared()) { // not ofConfined: the backend's threads write to it
+        Tensor query = file.tensor("q"); // (batch, heads, length, dim): a view of the mapped file
+        MemorySegment memory = arena.allocate(4 * query.elements(), 64);
+        Tensor out = Tensor.of(memory, DType.F32, query.shape());
+        KeyValues kv = KeyValues.dense(file.tensor("k"), file.tensor("v"));
+        backend.attend(query, kv, Attention.causal(), out, null);
+        SafeTensors.write(output, Map.of("output", out), Map.of());
+      }
+      // files end
+      Tensor expected =
+          backend.attend(inputs.get("q"), inputs.get("k"), inputs.get("v"), Attention.causal());
+      try (SafeTensors file = SafeTensors.open(output)) {
+        assertThat(file.tensor("output").toFloatArray()).isEqualTo(expected.toFloatArray());
       }
     }
   }
@@ -137,9 +203,10 @@ class ReadmeTest {
 
   @ParameterizedTest
   @CsvSource({
-    "README.md, attention",
     "docs/usage.md, pages",
     "docs/usage.md, halves",
+    "docs/usage.md, parts",
+    "docs/usage.md, files",
     "docs/usage.md, token"
   })
   void thePageShowsTheExample(String page, String example) throws IOException {

@@ -319,6 +319,94 @@ interface RowLaws extends Subject {
     assertThat(backend().logSumExp(x).get()).isCloseTo(Math.log(n), within(4e-6));
   }
 
+  /** The naive form is exact there: each exponential is 1. */
+  @Test
+  default void equalWeightsAreNearlyExact() {
+    double squares = 0;
+    int count = 0;
+    for (int n : new int[] {3, 100, 333, 1000, 4096, 5000, 32_768, 32_769, 40_000, 65_537}) {
+      int rows = n > 5000 ? 16 / thrift() : 48;
+      double[] numbers = numbers(n, rows, 10, DType.F32);
+      for (int r = 0; r < Math.min(rows, 11); r++) {
+        numbers[r] = r - 5;
+      }
+      Tensor x = tensor(numbers, DType.F32, Memory.HEAP, rows, 1).expand(rows, n);
+      Tensor weights = backend().softmax(x);
+      double ulp = Math.ulp((float) (1.0 / n));
+      for (int r = 0; r < rows; r++) {
+        for (int i : new int[] {0, n / 2, n - 1}) {
+          double error = Math.abs(weights.get(r, i) - 1.0 / n) / ulp;
+          assertThat(error)
+              .as("ulp of weight %d of %d equal to %s", i, n, numbers[r])
+              .isLessThanOrEqualTo(2 * 0.5 + 4);
+          squares += error * error;
+          count++;
+        }
+      }
+    }
+    assertThat(Math.sqrt(squares / count)).as("RMS error in ulp").isLessThanOrEqualTo(1.5);
+  }
+
+  /** Where float32 has no number near the largest element. */
+  @Test
+  default void largeNumbersInFloat64() {
+    for (double large : new double[] {1e9, 1e12, -1e12, 1e15}) {
+      for (int n : new int[] {50, 40_000}) {
+        double[] numbers = new double[n];
+        Arrays.setAll(numbers, i -> large + 0.5 * (i % 7) + 0.25);
+        double[] weights =
+            backend().softmax(tensor(numbers, DType.F64, Memory.HEAP, n)).toDoubleArray();
+        double[] expected = softmax(numbers);
+        for (int i = 0; i < n; i++) {
+          assertWeight(weights[i], expected[i], 3, DType.F64, "weight " + i + " at " + large);
+        }
+      }
+    }
+  }
+
+  /** A weight that is a normal number is not lost, wherever its element and the largest stand. */
+  @TestFactory
+  default Stream<DynamicTest> smallWeights() {
+    List<DynamicTest> tests = new ArrayList<>();
+    for (DType type : new DType[] {DType.F32, DType.F64}) {
+      double least = type == DType.F64 ? Double.MIN_NORMAL : Float.MIN_NORMAL;
+      double depth = type == DType.F64 ? 707 : 86;
+      for (double high : new double[] {17, 1, -0.1, -20, 300}) {
+        for (int n : new int[] {2, 5, 18, 33, 130, 2050, 32_775}) {
+          tests.add(
+              dynamicTest(
+                  "%s rows of %d below %s".formatted(type, n, high),
+                  () -> {
+                    int rows = Math.min(n, n > 1000 ? 8 : 40);
+                    double[] numbers = new double[rows * n];
+                    for (int r = 0; r < rows; r++) {
+                      Arrays.fill(numbers, r * n, (r + 1) * n, high - 15);
+                      // Each place from the end on, before it the largest and between them a hole.
+                      int small = n - 1 - r;
+                      numbers[r * n + small] = Twin.round(high - depth + Math.log(n), type);
+                      numbers[r * n + (small + n - 1) % n] = high;
+                      if (n > 2) {
+                        numbers[r * n + (small + n - 2) % n] = Double.NEGATIVE_INFINITY;
+                      }
+                    }
+                    Tensor x = tensor(numbers, type, Memory.HEAP, rows, n);
+                    Tensor weights = backend().softmax(x);
+                    for (int r = 0; r < rows; r++) {
+                      double[] row = Arrays.copyOfRange(numbers, r * n, (r + 1) * n);
+                      int small = n - 1 - r;
+                      double expected = softmax(row)[small];
+                      assertThat(expected).isGreaterThan(least);
+                      assertThat(weights.get(r, small) / expected)
+                          .as("weight %d of %d", small, n)
+                          .isCloseTo(1, within(type == DType.F64 ? 1e-12 : 2e-5));
+                    }
+                  }));
+        }
+      }
+    }
+    return tests.stream();
+  }
+
   @TestFactory
   default Stream<DynamicTest> inPlace() {
     List<DynamicTest> tests = new ArrayList<>();

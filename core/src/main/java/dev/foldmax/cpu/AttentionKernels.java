@@ -31,7 +31,7 @@ final class AttentionKernels {
   /**
    * The engines. {@link #FLOAT_PREFILL} and {@link #FLOAT_KEYS} give the same bits and are chosen
    * by what costs less. {@link #FLOAT_DIMS} gives others: it is taken for decoding where no two
-   * query heads share a key head, where it was measured 1.1 to 1.5 times as fast as FLOAT_KEYS.
+   * query heads share a key head, where it was measured 1.03 to 1.3 times as fast as FLOAT_KEYS.
    * With two query heads to a key head or more FLOAT_KEYS was within a tenth of it, or faster.
    */
   private enum Family {
@@ -88,6 +88,9 @@ final class AttentionKernels {
 
   /** One call at a time: engines and partials belong to the backend. */
   synchronized void attend(AttentionCall call) {
+    if (call.queryHeads() == 0) {
+      return; // no row, and a group of no heads cannot be cut into blocks
+    }
     Grid grid = new Grid(call);
     if (grid.splits == 1) {
       workers.run(

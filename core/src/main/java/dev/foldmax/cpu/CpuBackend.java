@@ -4,7 +4,6 @@ import dev.foldmax.Attention;
 import dev.foldmax.Backend;
 import dev.foldmax.KernelChoice;
 import dev.foldmax.KeyValues;
-import dev.foldmax.Mask;
 import dev.foldmax.Sampling;
 import dev.foldmax.Tensor;
 import dev.foldmax.spi.AttentionCall;
@@ -103,15 +102,7 @@ public final class CpuBackend implements Backend {
     checkOpen();
     AttentionCall call = AttentionCall.of(q, keyValues, definition, out, lse);
     checkScale(call);
-    checkShared("q", q);
-    checkShared("keys", keyValues.keys());
-    checkShared("values", keyValues.values());
-    checkShared("keyScales", keyValues.keyScales());
-    checkShared("valueScales", keyValues.valueScales());
-    checkShared(definition.mask());
-    checkShared("bias", definition.bias());
-    checkShared("alibi", definition.alibiSlopes());
-    checkShared("sinks", definition.sinks());
+    AttentionCall.forEachInput(q, keyValues, definition, this::checkShared);
     checkShared("out", out);
     checkShared("lse", lse);
     attention.attend(call);
@@ -157,18 +148,6 @@ public final class CpuBackend implements Backend {
               + tensor
               + " lies in a confined arena, which only the calling thread may use; take a shared or"
               + " automatic arena, or Backend.cpu(1)");
-    }
-  }
-
-  private void checkShared(Mask mask) {
-    switch (mask) {
-      case Mask.Dense dense -> checkShared("mask", dense.visible());
-      case Mask.Prefix prefix -> checkShared("prefix", prefix.lengths());
-      case Mask.And and -> and.parts().forEach(this::checkShared);
-      case Mask.None none -> {}
-      case Mask.Causal causal -> {}
-      case Mask.Window window -> {}
-      case Mask.Custom custom -> {}
     }
   }
 

@@ -13,8 +13,8 @@ final class DoubleAttention extends TileEngine {
   private static final int TILE = 128;
 
   /**
-   * A quarter of the cell of {@link FloatPrefill}, as that of {@link FloatDimLanes}: splits at its
-   * cells are splits at these.
+   * The cell of {@link FloatPrefill} and of {@link FloatDimLanes}: splits at theirs are splits at
+   * these.
    */
   private static final int CELL = 12 * TILE;
 
@@ -147,8 +147,8 @@ final class DoubleAttention extends TileEngine {
   };
 
   private void loadTile() {
-    io.readKeys(this, tileBegin, keyCount, keys, keyDims);
-    io.readValues(this, tileBegin, keyCount, values, valueDims);
+    io.readKeys(this, tileBegin, keyCount, keys, 0, keyDims);
+    io.readValues(this, tileBegin, keyCount, values, 0, valueDims);
   }
 
   private void weigh() {

@@ -10,10 +10,13 @@ final class DoubleRowPass extends RowPass {
   private final double[] scratch = new double[SPAN];
   private final double[] read = new double[BLOCK];
   private final double[] written = new double[BLOCK];
+
+  /** The largest of each lane of each run of a span. */
+  private final double[] largest = new double[SPAN / DoubleRows.RUN * Species.F64.length()];
+
   private final double[] lanes = new double[2 * Species.F64.length()];
   private final double[] rest = new double[Species.F64.length()];
   private final double[] sums = new double[DoubleRows.SUMS];
-  private final long[] above = new long[DoubleRows.SUMS];
 
   private int n;
   private double[] source = read;
@@ -131,20 +134,20 @@ final class DoubleRowPass extends RowPass {
     if (k > lanes.length) {
       return Double.NaN;
     }
-    Arrays.sort(lanes);
-    double least = lanes[lanes.length - k];
+    double least = DoubleRows.kthLargest(lanes, k);
     return least == Double.NEGATIVE_INFINITY ? Double.NaN : Math.nextDown(least);
   }
 
   @Override
+  double boundOfRuns(int k, int n) {
+    int lanesOfRuns = Math.ceilDiv(n, DoubleRows.RUN) * Species.F64.length();
+    DoubleRows.largestOfLanes(largest, 0, lanesOfRuns, lanes);
+    return boundOfLargest(k);
+  }
+
+  @Override
   double firstMax() {
-    double max = Double.NEGATIVE_INFINITY;
-    for (int i = from; i < from + Math.min(n, FIRST); i++) {
-      if (source[i] > max) {
-        max = source[i];
-      }
-    }
-    return max;
+    return DoubleRows.maxOfFew(source, from, Math.min(n, FIRST));
   }
 
   @Override
@@ -163,13 +166,20 @@ final class DoubleRowPass extends RowPass {
   }
 
   @Override
-  double nearSum(double shift, double threshold) {
-    return DoubleRows.nearSum(source, from, n, shift, threshold, rest, sums, above);
+  double nearSum(double shift, int place) {
+    int at = place / DoubleRows.RUN * Species.F64.length();
+    return DoubleRows.nearSum(source, from, n, shift, rest, sums, largest, at);
   }
 
   @Override
-  boolean isAnyAbove(int run) {
-    return DoubleRows.isAnyNegative(above, run * lanes());
+  void noteLargest(int place) {
+    int at = place / DoubleRows.RUN * Species.F64.length();
+    DoubleRows.largestOfRuns(source, from, n, largest, at);
+  }
+
+  @Override
+  boolean isAnyAbove(int run, double threshold) {
+    return DoubleRows.isAnyAbove(largest, run * Species.F64.length(), threshold);
   }
 
   @Override
@@ -183,7 +193,9 @@ final class DoubleRowPass extends RowPass {
   }
 
   @Override
-  void scaledExponentials(double shift, double factor) {
+  void weights(RowState state) {
+    double shift = state.floor();
+    double factor = state.scale(shift);
     DoubleRows.scaledExponentials(source, from, target, to, n, shift, factor, rest);
   }
 
@@ -198,8 +210,8 @@ final class DoubleRowPass extends RowPass {
   }
 
   @Override
-  long above(int i, double threshold) {
-    return DoubleRows.above(source, from + i, threshold);
+  int above(int begin, int end, double threshold, int[] positions) {
+    return DoubleRows.above(source, from, begin, end, threshold, positions);
   }
 
   @Override

@@ -13,6 +13,8 @@ final class DoubleRows {
 
   static final int SUMS = RowPass.BLOCK / 32 + 2 * V;
 
+  private static final long PAIR = (1L << (2 * V)) - 1;
+
   private static final double FACTOR = Exponential.LOG2_E_DOUBLE;
   private static final double FACTOR_LOW = Exponential.LOG2_E_DOUBLE_LOW;
   private static final double LEAST = Exponential.least(FACTOR);
@@ -22,10 +24,24 @@ final class DoubleRows {
   /**
    * The largest element that is not NaN; -inf if there is none.
    *
-   * @param lanes receives the largest of each of two vectors' lanes, that is, of as many disjoint
-   *     sets
+   * @param lanes receives what {@link #largestOfLanes} gives
    */
   static double max(double[] x, int from, int n, double[] lanes) {
+    largestOfLanes(x, from, n, lanes);
+    double largest = lanes[0];
+    for (int lane = 1; lane < 2 * V; lane++) {
+      if (lanes[lane] > largest) {
+        largest = lanes[lane];
+      }
+    }
+    return largest;
+  }
+
+  /**
+   * The largest elements that are not NaN of as many disjoint sets as two vectors have lanes; -inf
+   * for a set without.
+   */
+  static void largestOfLanes(double[] x, int from, int n, double[] lanes) {
     DoubleVector a = DoubleVector.broadcast(Species.F64, Double.NEGATIVE_INFINITY);
     DoubleVector b = a;
     int end = from + n;
@@ -44,13 +60,38 @@ final class DoubleRows {
         lanes[0] = x[i];
       }
     }
-    double largest = lanes[0];
-    for (int lane = 1; lane < 2 * V; lane++) {
-      if (lanes[lane] > largest) {
-        largest = lanes[lane];
-      }
+  }
+
+  /** As in {@link FloatRows}. */
+  static double maxOfFew(double[] x, int from, int n) {
+    long max = Long.MIN_VALUE;
+    for (int i = from; i < from + n; i++) {
+      max = Math.max(max, order(Double.doubleToRawLongBits(x[i]))); // without a branch
     }
-    return largest;
+    return Double.longBitsToDouble(order(max));
+  }
+
+  /** As in {@link FloatRows}. */
+  static double kthLargest(double[] lanes, int k) {
+    DoubleVector a = DoubleVector.fromArray(Species.F64, lanes, 0);
+    DoubleVector b = DoubleVector.fromArray(Species.F64, lanes, V);
+    long kth = Long.MIN_VALUE;
+    for (double lane : lanes) {
+      int count =
+          a.compare(VectorOperators.GE, lane).trueCount()
+              + b.compare(VectorOperators.GE, lane).trueCount();
+      // Without a branch, which would go either way at random.
+      int isLess = (count - k) >> 31;
+      kth =
+          Math.max(
+              kth, (order(Double.doubleToRawLongBits(lane)) & ~isLess) | (Long.MIN_VALUE & isLess));
+    }
+    return Double.longBitsToDouble(order(kth));
+  }
+
+  /** The bits of a number as an integer of the same order, and the other way round. */
+  private static long order(long bits) {
+    return bits ^ ((bits >> 63) & Long.MAX_VALUE);
   }
 
   /** As in {@link FloatRows}. */
@@ -147,6 +188,7 @@ final class DoubleRows {
       return sum;
     }
     return isAnyHigh(x, from + whole, n - whole, shift)
+            || isAnyLow(x, from + whole, n - whole, shift)
         ? Double.NaN
         : sum + exponentials(x, from + whole, y, to + whole, n - whole, shift, rest, sums);
   }
@@ -155,6 +197,20 @@ final class DoubleRows {
   private static boolean isAnyHigh(double[] x, int from, int n, double shift) {
     for (int i = from; i < from + n; i++) {
       if (x[i] - shift > NearExponential.HIGHEST) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /**
+   * Whether an element is too small to be {@link NearExponential near} the shift. In a sum it
+   * counts for nothing, but its own weight can be a normal number, and its exponential is one for
+   * sure only relative to the largest. That of -inf is 0 as it should be.
+   */
+  private static boolean isAnyLow(double[] x, int from, int n, double shift) {
+    for (int i = from; i < from + n; i++) {
+      if (x[i] - shift < NearExponential.LOWEST && x[i] != Double.NEGATIVE_INFINITY) {
         return true;
       }
     }
@@ -227,53 +283,72 @@ final class DoubleRows {
   }
 
   /**
-   * As {@link #nearSum}, and looks for elements above a threshold.
+   * As {@link #nearSum}, and finds the largest of each lane of each {@link #RUN}.
    *
-   * @param threshold not NaN
-   * @param above receives a vector for each {@link #RUN} of which all is in whole vectors, for
-   *     {@link #isAnyNegative}: whether an element of the run is above the threshold
+   * @param largest receives a vector for each run, the last of which may be shorter, of all that is
+   *     in whole vectors; of no use if NaN is returned
+   * @param at where the first goes
    */
   static double nearSum(
       double[] x,
       int from,
       int n,
       double shift,
-      double threshold,
       double[] rest,
       double[] sums,
-      long[] above) {
+      double[] largest,
+      int at) {
     int whole = n - n % V;
-    return NearExponential.isNear(nearSumOfVectors(x, from, whole, shift, threshold, sums, above))
+    return NearExponential.isNear(nearSumOfVectors(x, from, whole, shift, sums, largest, at))
         ? totalAndRest(x, from, n, shift, rest, sums)
         : Double.NaN;
   }
 
   private static long nearSumOfVectors(
-      double[] x, int from, int n, double shift, double threshold, double[] sums, long[] above) {
+      double[] x, int from, int n, double shift, double[] sums, double[] largest, int toLargest) {
     DoubleVector m = DoubleVector.broadcast(Species.F64, shift);
-    DoubleVector t = DoubleVector.broadcast(Species.F64, threshold);
     LongVector far = LongVector.zero(Species.I64);
     for (int begin = 0, at = 0; begin < n; begin += RUN, at += V) {
       int end = Math.min(n, begin + RUN);
       DoubleVector sum = DoubleVector.zero(Species.F64);
-      LongVector signs = LongVector.zero(Species.I64);
+      DoubleVector max = DoubleVector.broadcast(Species.F64, Double.NEGATIVE_INFINITY);
       for (int i = begin; i <= end - V; i += V) {
         DoubleVector element = DoubleVector.fromArray(Species.F64, x, from + i);
         DoubleVector d = element.sub(m);
         DoubleVector rounded = NearExponential.round(d);
         far = NearExponential.farBits(rounded).or(far);
-        signs = t.sub(element).reinterpretAsLongs().or(signs);
+        max = element.blend(max, element.compare(VectorOperators.LE, max));
         sum = NearExponential.exp(d, rounded).add(sum);
       }
       sum.intoArray(sums, at);
-      signs.intoArray(above, at);
+      max.intoArray(largest, toLargest + at);
     }
     return far.reduceLanes(VectorOperators.OR);
   }
 
-  /** Whether one of a vector of numbers is negative. */
-  static boolean isAnyNegative(long[] numbers, int at) {
-    return LongVector.fromArray(Species.I64, numbers, at).compare(VectorOperators.LT, 0).anyTrue();
+  /**
+   * The largest of each lane of each {@link #RUN}, NaN where there is one.
+   *
+   * @param largest receives a vector for each run, as from {@link #nearSum}
+   * @param toLargest where the first goes
+   */
+  static void largestOfRuns(double[] x, int from, int n, double[] largest, int toLargest) {
+    int whole = n - n % V;
+    for (int begin = 0, at = toLargest; begin < whole; begin += RUN, at += V) {
+      int end = Math.min(whole, begin + RUN);
+      DoubleVector max = DoubleVector.broadcast(Species.F64, Double.NEGATIVE_INFINITY);
+      for (int i = begin; i <= end - V; i += V) {
+        max = DoubleVector.fromArray(Species.F64, x, from + i).max(max);
+      }
+      max.intoArray(largest, at);
+    }
+  }
+
+  /** Whether one of a vector of numbers is above the threshold or either is NaN. */
+  static boolean isAnyAbove(double[] numbers, int at, double threshold) {
+    return !DoubleVector.fromArray(Species.F64, numbers, at)
+        .compare(VectorOperators.LE, threshold)
+        .allTrue();
   }
 
   /** Copies less than a vector, filled up with -inf. */
@@ -428,11 +503,31 @@ final class DoubleRows {
     return n;
   }
 
-  /** A bit for each lane of a vector: whether its element is above the threshold or NaN. */
-  static long above(double[] x, int from, double threshold) {
-    return DoubleVector.fromArray(Species.F64, x, from)
-        .compare(VectorOperators.LE, threshold)
-        .not()
-        .toLong();
+  /** As in {@link FloatRows}. */
+  static int above(double[] x, int from, int begin, int end, double threshold, int[] positions) {
+    DoubleVector t = DoubleVector.broadcast(Species.F64, threshold);
+    int count = 0;
+    int i = begin;
+    for (; i <= end - 2 * V; i += 2 * V) {
+      long low =
+          DoubleVector.fromArray(Species.F64, x, from + i).compare(VectorOperators.LE, t).toLong();
+      long high =
+          DoubleVector.fromArray(Species.F64, x, from + i + V)
+              .compare(VectorOperators.LE, t)
+              .toLong();
+      long found = ~(low | (high << V)) & PAIR;
+      // The first without a branch, which would go either way at random.
+      positions[count] = i + Long.numberOfTrailingZeros(found);
+      count += (int) (-found >>> 63);
+      for (long more = found & (found - 1); more != 0; more &= more - 1) {
+        positions[count++] = i + Long.numberOfTrailingZeros(more);
+      }
+    }
+    for (; i < end; i++) {
+      if (!(x[from + i] <= threshold)) {
+        positions[count++] = i;
+      }
+    }
+    return count;
   }
 }

@@ -38,6 +38,9 @@ final class Elements {
   /** The array behind a tensor of F64 that can be used in place, or null. */
   private final double @Nullable [] doubles;
 
+  /** The array behind a tensor of I64 that can be used in place, or null. */
+  private final long @Nullable [] longs;
+
   /** The array behind a tensor of F16 or BF16 that can be used in place, or null. */
   private final short @Nullable [] shorts;
 
@@ -58,6 +61,7 @@ final class Elements {
     boolean usable = stride == 1 && segment.address() % dtype.bytes() == 0;
     this.floats = usable && dtype == DType.F32 && array instanceof float[] f ? f : null;
     this.doubles = usable && dtype == DType.F64 && array instanceof double[] d ? d : null;
+    this.longs = usable && dtype == DType.I64 && array instanceof long[] l ? l : null;
     boolean isHalf = dtype == DType.F16 || dtype == DType.BF16;
     this.shorts = usable && isHalf && array instanceof short[] s ? s : null;
     this.bytes = usable && dtype == DType.I8 && array instanceof byte[] b ? b : null;
@@ -153,6 +157,15 @@ final class Elements {
       floats[position(offset)] = (float) number;
     } else {
       tensor.setAt(offset, number);
+    }
+  }
+
+  /** Sets the element at an offset of a tensor of integers. */
+  void setLongAt(long offset, long number) {
+    if (longs != null) {
+      longs[position(offset)] = number;
+    } else {
+      tensor.setLongAt(offset, number);
     }
   }
 

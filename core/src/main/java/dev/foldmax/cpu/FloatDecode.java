@@ -21,40 +21,43 @@ abstract class FloatDecode extends TileEngine {
   static final int V = FloatStream.V;
   static final int ROWS = FloatStream.ROWS;
 
-  private final FloatIo io = new FloatIo();
+  final FloatIo io = new FloatIo();
   private final FloatScores view;
 
   /** The keys of a tile, and the step from a row's scores to the next row's. */
   final int tile;
 
   int keyDims;
-  private int valueDims;
+  int valueDims;
   private float factor;
   private float factorLow;
   private float least;
   private float threshold;
 
-  // What the steps work on: some keys of a tile, and how far into it they begin.
-  private long tileBegin;
-  private int lead;
-  private int keyCount;
+  // What the steps work on: some keys of a tile, and where in the scratch their scores begin.
+  long tileBegin;
+  int lead;
+  int keyCount;
+  private int paddedEnd;
 
-  private static final int PIECES = 4;
-  private final int[] pieces = new int[PIECES];
+  static final int PIECES = 4;
+
+  /** Where pieces of a tile begin in their array. */
+  final int[] pieces = new int[PIECES];
 
   /** What {@link FloatStream#touch} returned; not private, so that nothing finds it unread. */
   int touched;
 
   // Rows are rounded up to ROWS: those beyond have a query of zeros, and nothing reads them.
   float[] q = {}; // (rows, keyDims): padded with zeros
-  private float[] o = {}; // (rows, valueDims): likewise
+  float[] o = {}; // (rows, valueDims): likewise
   private float[] max = {}; // (rows)
   private float[] sum = {}; // (rows)
   private float[][] levelO = {}; // (levels)(rows, valueDims)
   private float[][] levelMax = {}; // (levels)(rows)
   private float[][] levelSum = {}; // (levels)(rows)
-  private float[] keys = {}; // (chunk, keyDims)
-  private float[] values = {}; // (chunk, valueDims)
+  float[] keys = {}; // (keyChunk, keyDims)
+  float[] values = {}; // (chunk, but PIECES at least, valueDims)
   float[] scores = {}; // (rows, tile)
   private float[] hidden = {}; // (rows, tile), when careful
 
@@ -68,18 +71,13 @@ abstract class FloatDecode extends TileEngine {
   abstract int lead(long begin);
 
   /**
-   * Takes {@code n} keys, {@code stride} apart from {@code k0}, whose scores belong at {@code first
-   * + index} of each row.
-   *
-   * @param index the number of the first key in its chunk, a multiple of {@link #keyUnit}
+   * Where in the scratch the scores end that are turned into weights, a multiple of V: those from
+   * {@code end}, where the scores of keys in use end, are of no key and become 0.
    */
-  abstract void takeKeys(float[] k, int k0, int stride, int first, int index, int n);
+  abstract int paddedEnd(int end);
 
-  /** The scores of a chunk of {@code n} keys, all of which were taken, are due. */
-  abstract void scoreKeys(int first, int n);
-
-  /** Where in a chunk a run of keys may begin. */
-  abstract int keyUnit();
+  /** Dot products with the tile's keys. */
+  abstract void score();
 
   /**
    * Adds up each row's weights of a tile, of which there are {@code n}, a multiple of V, and adds
@@ -87,10 +85,10 @@ abstract class FloatDecode extends TileEngine {
    */
   abstract void addWeights(float[] weights, int n, float[] sums);
 
-  /** Whether {@link #takeKeys} reads several keys at a time, which no prefetcher can follow. */
-  abstract boolean readsKeysAcross();
+  /** Adds the tile's weighted values to the outputs. */
+  abstract void addValues();
 
-  /** How many keys a chunk has at most. */
+  /** How many keys there is scratch for. */
   abstract int keyChunk();
 
   @Override
@@ -137,8 +135,9 @@ abstract class FloatDecode extends TileEngine {
     if (keys.length < keyChunk() * keyDims) {
       keys = new float[keyChunk() * keyDims];
     }
-    if (values.length < chunk(valueDims) * valueDims) {
-      values = new float[chunk(valueDims) * valueDims];
+    int valueRows = Math.max(PIECES, chunk(valueDims));
+    if (values.length < valueRows * valueDims) {
+      values = new float[valueRows * valueDims];
     }
     if (keyDims != call().keyDim()) {
       Arrays.fill(keys, 0); // padding: another head dimension may have left a NaN there
@@ -158,6 +157,7 @@ abstract class FloatDecode extends TileEngine {
     tileBegin = begin;
     lead = lead(begin);
     keyCount = n;
+    paddedEnd = paddedEnd(lead + n);
     for (Step step : STEPS) {
       step.run(this);
     }
@@ -178,9 +178,8 @@ abstract class FloatDecode extends TileEngine {
   };
 
   private void weigh() {
-    int padded = Math.ceilDiv(lead + keyCount, V) * V;
     for (int r = 0; r < rows(); r++) {
-      float candidate = FloatStream.max(scores, r * tile, padded);
+      float candidate = FloatStream.max(scores, r * tile, paddedEnd);
       boolean rises = candidate > max[r] + threshold;
       float m = rises ? candidate : max[r];
       if (rises || rescale() == Rescale.ALWAYS) {
@@ -191,62 +190,24 @@ abstract class FloatDecode extends TileEngine {
       }
       // A row that has seen nothing but -inf: (-inf) - (-inf) would be NaN.
       float reference = m == Float.NEGATIVE_INFINITY ? 0 : m;
-      FloatStream.weigh(scores, r * tile, padded, reference, factor, factorLow, least);
+      FloatStream.weigh(scores, r * tile, paddedEnd, reference, factor, factorLow, least);
     }
-    addWeights(scores, padded, sum);
-  }
-
-  /**
-   * Dot products with the tile's keys, as many at a time as stay in the first-level cache: where
-   * they lie, if that is in an array, be it in several runs, else through scratch.
-   */
-  private void score() {
-    float[] array = inPlace(keyElements(), call().keyValues().keyScales(), keyDims);
-    if (array != null && readsKeysAcross()) {
-      touch(keyElements(), array, keyDims);
-    }
-    int chunk = keyChunk();
-    for (int j = 0; j < keyCount; j += chunk) {
-      int count = Math.min(chunk, keyCount - j);
-      if (array != null && takesRuns(j, count)) {
-        for (int i = 0; i < count; ) {
-          int run = run(j + i, count - i);
-          int at = position(keyElements(), j + i);
-          takeKeys(array, at, rowStride(keyElements()), lead + j, i, run);
-          i += run;
-        }
-      } else {
-        io.readKeys(this, tileBegin + j, count, keys, keyDims);
-        takeKeys(keys, 0, keyDims, lead + j, 0, count);
-      }
-      scoreKeys(lead + j, count);
-    }
+    addWeights(scores, paddedEnd, sum);
   }
 
   /** The array whose rows kernels can read where they lie, or null if they need scratch. */
-  private static float @Nullable [] inPlace(
-      Elements rows, @Nullable Tensor scales, int paddedDims) {
+  static float @Nullable [] inPlace(Elements rows, @Nullable Tensor scales, int paddedDims) {
     return scales == null && paddedDims == rows.tensor().shape(3) ? rows.floats() : null;
   }
 
-  /** Whether every run of some keys of the tile begins where {@link #takeKeys} can take it. */
-  private boolean takesRuns(int first, int count) {
-    for (int i = 0; i < count; i += run(first + i, count - i)) {
-      if (i % keyUnit() != 0) {
-        return false;
-      }
-    }
-    return true;
-  }
-
   /** How many of the next {@code most} keys of the tile lie in one run. */
-  private int run(int key, int most) {
+  final int run(int key, int most) {
     long position = tileBegin + key;
     return (int) call().keyValues().run(batch(), position, position + most);
   }
 
   /** Where in its array the row of a key of the tile begins. */
-  private int position(Elements elements, int key) {
+  final int position(Elements elements, int key) {
     KeyValues kv = call().keyValues();
     Tensor tensor = elements.tensor();
     return elements.position(
@@ -255,12 +216,12 @@ abstract class FloatDecode extends TileEngine {
             + kv.row(batch(), tileBegin + key) * tensor.stride(2));
   }
 
-  private static int rowStride(Elements elements) {
+  static int rowStride(Elements elements) {
     return (int) elements.tensor().stride(2);
   }
 
   /** Brings the tile's rows into the second-level cache, four pieces at a time. */
-  private void touch(Elements elements, float[] array, int dims) {
+  final void touch(Elements elements, float[] array, int dims) {
     int piece = Math.max(1, keyCount / PIECES);
     int pending = 0;
     int shortest = piece;
@@ -283,56 +244,16 @@ abstract class FloatDecode extends TileEngine {
     return Math.clamp(CHUNK / dims, 1, tile);
   }
 
-  private void addValues() {
-    float[] array = inPlace(valueElements(), call().keyValues().valueScales(), valueDims);
-    if (array != null && rows() >= ROWS) {
-      touch(valueElements(), array, valueDims);
-    }
-    int chunk = chunk(valueDims);
-    for (int j = 0; j < keyCount; j += chunk) {
-      int count = Math.min(chunk, keyCount - j);
-      if (array != null) {
-        for (int i = 0; i < count; ) {
-          int run = run(j + i, count - i);
-          int at = position(valueElements(), j + i);
-          addValues(array, at, rowStride(valueElements()), lead + j + i, run);
-          i += run;
-        }
-      } else {
-        io.readValues(this, tileBegin + j, count, values, valueDims);
-        addValues(values, 0, valueDims, lead + j, count);
-      }
-    }
-  }
-
-  private void addValues(float[] v, int v0, int stride, int first, int n) {
-    if (isCareful()) {
-      addVisibleValues(v, v0, stride, first, n);
-      return;
-    }
-    int r = 0;
-    for (; r + ROWS <= rows(); r += ROWS) {
-      FloatStream.valuesOfFour(
-          v, v0, stride, valueDims, scores, r * tile + first, tile, n, o, r * valueDims);
-    }
-    for (; r < rows(); r++) {
-      FloatStream.valuesOfOne(
-          v, v0, stride, valueDims, scores, r * tile + first, n, o, r * valueDims);
-    }
-  }
-
-  /** The values kernels' arithmetic, one by one, without the values of hidden keys. */
-  private void addVisibleValues(float[] v, int v0, int stride, int first, int n) {
+  /** Adds the weighted value of one key to the outputs of the rows that may see it. */
+  final void addVisibleValue(float[] v, int row, int place) {
     for (int r = 0; r < rows(); r++) {
-      for (int j = 0; j < n; j++) {
-        int at = r * tile + first + j;
-        if (hidden[at] == Float.NEGATIVE_INFINITY) {
-          continue;
-        }
-        for (int d = 0; d < call().valueDim(); d++) {
-          int to = r * valueDims + d;
-          o[to] = Math.fma(scores[at], v[v0 + j * stride + d], o[to]);
-        }
+      int at = r * tile + place;
+      if (hidden[at] == Float.NEGATIVE_INFINITY) {
+        continue;
+      }
+      for (int d = 0; d < call().valueDim(); d++) {
+        int to = r * valueDims + d;
+        o[to] = Math.fma(scores[at], v[row + d], o[to]);
       }
     }
   }
@@ -353,7 +274,6 @@ abstract class FloatDecode extends TileEngine {
   private void modify() {
     long begin = tileBegin;
     int n = keyCount;
-    int padded = Math.ceilDiv(lead + n, V) * V;
     view.over(scores, lead).set(0, rows(), begin, n);
     if (hasScaledScores()) {
       view.addBiases();
@@ -363,7 +283,7 @@ abstract class FloatDecode extends TileEngine {
       int first = lead + Math.clamp(visibleBegin(r) - begin, 0, n);
       int end = lead + Math.clamp(visibleEnd(r) - begin, 0, n);
       Arrays.fill(scores, r * tile, r * tile + first, Float.NEGATIVE_INFINITY);
-      Arrays.fill(scores, r * tile + end, r * tile + padded, Float.NEGATIVE_INFINITY);
+      Arrays.fill(scores, r * tile + end, r * tile + paddedEnd, Float.NEGATIVE_INFINITY);
     }
     if (!call().attention().mask().isInterval()) {
       view.hideMasked();

@@ -5,6 +5,7 @@ import static java.lang.foreign.ValueLayout.JAVA_FLOAT_UNALIGNED;
 import static java.lang.foreign.ValueLayout.JAVA_SHORT_UNALIGNED;
 
 import dev.foldmax.DType;
+import dev.foldmax.KeyValues;
 import dev.foldmax.Tensor;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
@@ -86,6 +87,54 @@ final class FloatIo extends ScratchIo<float[]> {
     }
     if (scale != 1) {
       multiply(to, at, n, scale);
+    }
+  }
+
+  /**
+   * Reads the bits of the keys at the positions {@code begin} to {@code begin + n}, whose elements
+   * lie side by side, to rows of so many floats.
+   */
+  void readKeyBits(TileEngine engine, long begin, int n, float[] to, int floats) {
+    KeyValues kv = engine.call().keyValues();
+    int b = engine.batch();
+    Tensor keys = kv.keys();
+    MemorySegment segment = keys.segment();
+    long stride = keys.stride(2) * keys.dtype().bytes();
+    boolean whole = stride == (long) floats * Float.BYTES;
+    int at = 0;
+    for (long position = begin; position < begin + n; ) {
+      int run = (int) kv.run(b, position, begin + n);
+      long from =
+          (kv.block(b, position) * keys.stride(0) + engine.keyHead() * keys.stride(1))
+                  * keys.dtype().bytes()
+              + kv.row(b, position) * stride;
+      int length = whole ? run * floats : floats;
+      for (int j = 0; j < run * floats; j += length) {
+        MemorySegment.copy(segment, JAVA_FLOAT_UNALIGNED, from, to, at + j, length);
+        from += stride;
+      }
+      at += run * floats;
+      position += run;
+    }
+  }
+
+  /** Reads the scales of {@code n} keys from a position; ones where there are none. */
+  void readKeyScales(TileEngine engine, long begin, int n, float[] to) {
+    KeyValues kv = engine.call().keyValues();
+    Tensor scales = kv.keyScales();
+    if (scales == null) {
+      Arrays.fill(to, 0, n, 1);
+      return;
+    }
+    int b = engine.batch();
+    for (int j = 0; j < n; j++) {
+      long row = kv.row(b, begin + j);
+      to[j] =
+          (float)
+              scales.at(
+                  kv.block(b, begin + j) * scales.stride(0)
+                      + engine.keyHead() * scales.stride(1)
+                      + row * scales.stride(2));
     }
   }
 

@@ -1,7 +1,9 @@
 package dev.foldmax.cpu;
 
 import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.VectorMask;
+import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorShuffle;
 import jdk.incubator.vector.VectorSpecies;
 
@@ -150,6 +152,30 @@ final class FloatKeys {
       c.blend(x, HAS_1).intoArray(to, at + d * V + 2 * V);
       x.blend(e, HAS_1).intoArray(to, at + d * V + 3 * V);
     }
+  }
+
+  /**
+   * Turns columns of four bytes into four columns of floats each.
+   *
+   * @param columns (dims / 4, V): the lowest byte of a lane is the first
+   * @param scales what each key's elements are multiplied by; (V)
+   * @param to (dims, V) from {@code at}
+   */
+  static void widenBytes(float[] columns, int dims, float[] scales, float[] to, int at) {
+    FloatVector scale = FloatVector.fromArray(F, scales, 0);
+    for (int i = 0; i <= dims / 4 * V - V; i += V) {
+      IntVector x = FloatVector.fromArray(F, columns, i).reinterpretAsInts();
+      int first = at + 4 * i;
+      number(x.lanewise(VectorOperators.LSHL, 24)).mul(scale).intoArray(to, first);
+      number(x.lanewise(VectorOperators.LSHL, 16)).mul(scale).intoArray(to, first + V);
+      number(x.lanewise(VectorOperators.LSHL, 8)).mul(scale).intoArray(to, first + 2 * V);
+      number(x).mul(scale).intoArray(to, first + 3 * V);
+    }
+  }
+
+  /** The signed number in each lane's highest byte. */
+  private static FloatVector number(IntVector x) {
+    return (FloatVector) x.lanewise(VectorOperators.ASHR, 24).convert(VectorOperators.I2F, 0);
   }
 
   /**

@@ -233,7 +233,7 @@ final class FloatPrefill extends TileEngine {
     int chunk = Math.max(1, CHUNK / Math.max(1, keyDim));
     for (int j = 0; j < n && keyDim > 0; j += chunk) {
       int count = Math.min(chunk, n - j);
-      io.readKeys(this, begin + j, count, rows, keyDim);
+      io.readKeys(this, begin + j, count, rows, 0, keyDim);
       for (int plane = 0; plane * PLANE < keyDim; plane++) {
         int dims = Math.min(PLANE, keyDim - plane * PLANE);
         int to = plane * PLANE_SIZE + j * KEY_STRIDE;
@@ -247,7 +247,7 @@ final class FloatPrefill extends TileEngine {
     chunk = Math.max(1, CHUNK / Math.max(1, valueDim));
     for (int j = 0; j < n; j += chunk) {
       int count = Math.min(chunk, n - j);
-      io.readValues(this, begin + j, count, rows, valueDim);
+      io.readValues(this, begin + j, count, rows, 0, valueDim);
       packValues(0, groups.sixes(), 6, count, j);
       packValues(groups.sixes(), groups.count(), 5, count, j);
     }

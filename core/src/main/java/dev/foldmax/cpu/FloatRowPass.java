@@ -10,10 +10,13 @@ final class FloatRowPass extends RowPass {
   private final float[] scratch = new float[SPAN];
   private final float[] read = new float[BLOCK];
   private final float[] written = new float[BLOCK];
+
+  /** The largest of each lane of each run of a span. */
+  private final float[] largest = new float[SPAN / FloatRows.RUN * Species.F32.length()];
+
   private final float[] lanes = new float[2 * Species.F32.length()];
   private final float[] rest = new float[Species.F32.length()];
   private final float[] sums = new float[FloatRows.SUMS];
-  private final int[] above = new int[FloatRows.SUMS];
   private final short[] bits = new short[BLOCK];
 
   private int n;
@@ -132,20 +135,20 @@ final class FloatRowPass extends RowPass {
     if (k > lanes.length) {
       return Double.NaN;
     }
-    Arrays.sort(lanes);
-    float least = lanes[lanes.length - k];
+    float least = FloatRows.kthLargest(lanes, k);
     return least == Float.NEGATIVE_INFINITY ? Double.NaN : Math.nextDown(least);
   }
 
   @Override
+  double boundOfRuns(int k, int n) {
+    int lanesOfRuns = Math.ceilDiv(n, FloatRows.RUN) * Species.F32.length();
+    FloatRows.largestOfLanes(largest, 0, lanesOfRuns, lanes);
+    return boundOfLargest(k);
+  }
+
+  @Override
   double firstMax() {
-    float max = Float.NEGATIVE_INFINITY;
-    for (int i = from; i < from + Math.min(n, FIRST); i++) {
-      if (source[i] > max) {
-        max = source[i];
-      }
-    }
-    return max;
+    return FloatRows.maxOfFew(source, from, Math.min(n, FIRST));
   }
 
   @Override
@@ -164,13 +167,20 @@ final class FloatRowPass extends RowPass {
   }
 
   @Override
-  double nearSum(double shift, double threshold) {
-    return FloatRows.nearSum(source, from, n, (float) shift, (float) threshold, rest, sums, above);
+  double nearSum(double shift, int place) {
+    int at = place / FloatRows.RUN * Species.F32.length();
+    return FloatRows.nearSum(source, from, n, (float) shift, rest, sums, largest, at);
   }
 
   @Override
-  boolean isAnyAbove(int run) {
-    return FloatRows.isAnyNegative(above, run * lanes());
+  void noteLargest(int place) {
+    int at = place / FloatRows.RUN * Species.F32.length();
+    FloatRows.largestOfRuns(source, from, n, largest, at);
+  }
+
+  @Override
+  boolean isAnyAbove(int run, double threshold) {
+    return FloatRows.isAnyAbove(largest, run * Species.F32.length(), (float) threshold);
   }
 
   @Override
@@ -184,8 +194,10 @@ final class FloatRowPass extends RowPass {
   }
 
   @Override
-  void scaledExponentials(double shift, double factor) {
-    FloatRows.scaledExponentials(source, from, target, to, n, (float) shift, (float) factor, rest);
+  void weights(RowState state) {
+    float shift = state.floatFloor();
+    float factor = (float) state.scale(shift);
+    FloatRows.scaledExponentials(source, from, target, to, n, shift, factor, rest);
   }
 
   @Override
@@ -200,8 +212,8 @@ final class FloatRowPass extends RowPass {
   }
 
   @Override
-  long above(int i, double threshold) {
-    return FloatRows.above(source, from + i, (float) threshold);
+  int above(int begin, int end, double threshold, int[] positions) {
+    return FloatRows.above(source, from, begin, end, (float) threshold, positions);
   }
 
   @Override

@@ -13,11 +13,19 @@ import jdk.incubator.vector.VectorOperators;
 final class FloatRows {
   private static final int V = Species.F32.length();
 
-  /** How many elements are added up in float32 before their sum goes on in float64. */
+  /**
+   * How many elements are added up in float32 before their sum goes on in float64. Each lane takes
+   * its 32 in turns into four sums, s0 to s3: rounding is by the same amount each time if the
+   * elements are equal, and 32 in a row came to 4 ulp; the four sums of eight, to 1. C2 unrolls the
+   * turns into no moves.
+   */
   static final int RUN = 32 * V;
 
   /** How many sums of runs, of a lane each, a block comes to. */
   static final int SUMS = RowPass.BLOCK / 32 + 2 * V;
+
+  /** A bit for each lane of two vectors. */
+  private static final long PAIR = (1L << (2 * V)) - 1;
 
   private static final float FACTOR = Exponential.LOG2_E;
   private static final float FACTOR_LOW = Exponential.LOG2_E_LOW;
@@ -28,10 +36,24 @@ final class FloatRows {
   /**
    * The largest element that is not NaN; -inf if there is none.
    *
-   * @param lanes receives the largest of each of two vectors' lanes, that is, of as many disjoint
-   *     sets
+   * @param lanes receives what {@link #largestOfLanes} gives
    */
   static float max(float[] x, int from, int n, float[] lanes) {
+    largestOfLanes(x, from, n, lanes);
+    float largest = lanes[0];
+    for (int lane = 1; lane < 2 * V; lane++) {
+      if (lanes[lane] > largest) {
+        largest = lanes[lane];
+      }
+    }
+    return largest;
+  }
+
+  /**
+   * The largest elements that are not NaN of as many disjoint sets as two vectors have lanes; -inf
+   * for a set without.
+   */
+  static void largestOfLanes(float[] x, int from, int n, float[] lanes) {
     FloatVector a = FloatVector.broadcast(Species.F32, Float.NEGATIVE_INFINITY);
     FloatVector b = a;
     int end = from + n;
@@ -50,13 +72,46 @@ final class FloatRows {
         lanes[0] = x[i];
       }
     }
-    float largest = lanes[0];
-    for (int lane = 1; lane < 2 * V; lane++) {
-      if (lanes[lane] > largest) {
-        largest = lanes[lane];
-      }
+  }
+
+  /**
+   * The largest of some elements; NaN or the largest of the others if one of them is NaN.
+   *
+   * @param n at least 1
+   */
+  static float maxOfFew(float[] x, int from, int n) {
+    int max = Integer.MIN_VALUE;
+    for (int i = from; i < from + n; i++) {
+      max = Math.max(max, order(Float.floatToRawIntBits(x[i]))); // without a branch
     }
-    return largest;
+    return Float.intBitsToFloat(order(max));
+  }
+
+  /**
+   * The k-th largest of {@link #largestOfLanes these lanes}.
+   *
+   * @param k at least 1 and at most the number of lanes
+   */
+  static float kthLargest(float[] lanes, int k) {
+    FloatVector a = FloatVector.fromArray(Species.F32, lanes, 0);
+    FloatVector b = FloatVector.fromArray(Species.F32, lanes, V);
+    int kth = Integer.MIN_VALUE;
+    for (float lane : lanes) {
+      int count =
+          a.compare(VectorOperators.GE, lane).trueCount()
+              + b.compare(VectorOperators.GE, lane).trueCount();
+      // Without a branch, which would go either way at random.
+      int isLess = (count - k) >> 31;
+      kth =
+          Math.max(
+              kth, (order(Float.floatToRawIntBits(lane)) & ~isLess) | (Integer.MIN_VALUE & isLess));
+    }
+    return Float.intBitsToFloat(order(kth));
+  }
+
+  /** The bits of a number as an integer of the same order, and the other way round. */
+  private static int order(int bits) {
+    return bits ^ ((bits >> 31) & Integer.MAX_VALUE);
   }
 
   /**
@@ -112,17 +167,25 @@ final class FloatRows {
 
   private static int exponentialsOfVectors(
       float[] x, int from, float[] y, int to, int n, float shift, float[] sums, int count) {
+    FloatVector zero = FloatVector.zero(Species.F32);
     FloatVector m = FloatVector.broadcast(Species.F32, shift);
     int at = count;
     for (int begin = 0; begin < n; begin += RUN, at += V) {
       int end = Math.min(n, begin + RUN);
-      FloatVector sum = FloatVector.zero(Species.F32);
+      FloatVector s0 = zero;
+      FloatVector s1 = zero;
+      FloatVector s2 = zero;
+      FloatVector s3 = zero;
       for (int i = begin; i <= end - V; i += V) {
         FloatVector e = exp(FloatVector.fromArray(Species.F32, x, from + i).sub(m));
         e.intoArray(y, to + i);
-        sum = e.add(sum);
+        FloatVector s4 = e.add(s0);
+        s0 = s1;
+        s1 = s2;
+        s2 = s3;
+        s3 = s4;
       }
-      sum.intoArray(sums, at);
+      zero.add(s0).add(s1).add(zero.add(s2).add(s3)).intoArray(sums, at);
     }
     return at;
   }
@@ -157,6 +220,7 @@ final class FloatRows {
       return sum;
     }
     return isAnyHigh(x, from + whole, n - whole, shift)
+            || isAnyLow(x, from + whole, n - whole, shift)
         ? Double.NaN
         : sum + exponentials(x, from + whole, y, to + whole, n - whole, shift, rest, sums);
   }
@@ -171,22 +235,44 @@ final class FloatRows {
     return false;
   }
 
+  /**
+   * Whether an element is too small to be {@link NearExponential near} the shift. In a sum it
+   * counts for nothing, but its own weight can be a normal number, and its exponential is one for
+   * sure only relative to the largest. That of -inf is 0 as it should be.
+   */
+  private static boolean isAnyLow(float[] x, int from, int n, float shift) {
+    for (int i = from; i < from + n; i++) {
+      if (x[i] - shift < NearExponential.LOWEST && x[i] != Float.NEGATIVE_INFINITY) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   private static int nearExponentialsOfVectors(
       float[] x, int from, float[] y, int to, int n, float shift, float[] sums) {
+    FloatVector zero = FloatVector.zero(Species.F32);
     FloatVector m = FloatVector.broadcast(Species.F32, shift);
     IntVector far = IntVector.zero(Species.I32);
     for (int begin = 0, at = 0; begin < n; begin += RUN, at += V) {
       int end = Math.min(n, begin + RUN);
-      FloatVector sum = FloatVector.zero(Species.F32);
+      FloatVector s0 = zero;
+      FloatVector s1 = zero;
+      FloatVector s2 = zero;
+      FloatVector s3 = zero;
       for (int i = begin; i <= end - V; i += V) {
         FloatVector d = FloatVector.fromArray(Species.F32, x, from + i).sub(m);
         FloatVector rounded = NearExponential.round(d);
         FloatVector e = NearExponential.exp(d, rounded);
         far = NearExponential.farBits(rounded).or(far);
         e.intoArray(y, to + i);
-        sum = e.add(sum);
+        FloatVector s4 = e.add(s0);
+        s0 = s1;
+        s1 = s2;
+        s2 = s3;
+        s3 = s4;
       }
-      sum.intoArray(sums, at);
+      zero.add(s0).add(s1).add(zero.add(s2).add(s3)).intoArray(sums, at);
     }
     return far.reduceLanes(VectorOperators.OR);
   }
@@ -220,70 +306,105 @@ final class FloatRows {
   }
 
   private static int nearSumOfVectors(float[] x, int from, int n, float shift, float[] sums) {
+    FloatVector zero = FloatVector.zero(Species.F32);
     FloatVector m = FloatVector.broadcast(Species.F32, shift);
     IntVector far = IntVector.zero(Species.I32);
     for (int begin = 0, at = 0; begin < n; begin += RUN, at += V) {
       int end = Math.min(n, begin + RUN);
-      FloatVector sum = FloatVector.zero(Species.F32);
+      FloatVector s0 = zero;
+      FloatVector s1 = zero;
+      FloatVector s2 = zero;
+      FloatVector s3 = zero;
       for (int i = begin; i <= end - V; i += V) {
         FloatVector d = FloatVector.fromArray(Species.F32, x, from + i).sub(m);
         FloatVector rounded = NearExponential.round(d);
         far = NearExponential.farBits(rounded).or(far);
-        sum = NearExponential.summand(d, rounded).add(sum);
+        FloatVector s4 = NearExponential.summand(d, rounded).add(s0);
+        s0 = s1;
+        s1 = s2;
+        s2 = s3;
+        s3 = s4;
       }
-      sum.intoArray(sums, at);
+      zero.add(s0).add(s1).add(zero.add(s2).add(s3)).intoArray(sums, at);
     }
     return far.reduceLanes(VectorOperators.OR);
   }
 
   /**
-   * As {@link #nearSum}, and looks for elements above a threshold.
+   * As {@link #nearSum}, and finds the largest of each lane of each {@link #RUN}.
    *
-   * @param threshold not NaN
-   * @param above receives a vector for each {@link #RUN} of which all is in whole vectors, for
-   *     {@link #isAnyNegative}: whether an element of the run is above the threshold
+   * @param largest receives a vector for each run, the last of which may be shorter, of all that is
+   *     in whole vectors; of no use if NaN is returned
+   * @param at where the first goes
    */
   static double nearSum(
       float[] x,
       int from,
       int n,
       float shift,
-      float threshold,
       float[] rest,
       float[] sums,
-      int[] above) {
+      float[] largest,
+      int at) {
     int whole = n - n % V;
-    return NearExponential.isNear(nearSumOfVectors(x, from, whole, shift, threshold, sums, above))
+    return NearExponential.isNear(nearSumOfVectors(x, from, whole, shift, sums, largest, at))
         ? totalAndRest(x, from, n, shift, rest, sums)
         : Double.NaN;
   }
 
   private static int nearSumOfVectors(
-      float[] x, int from, int n, float shift, float threshold, float[] sums, int[] above) {
+      float[] x, int from, int n, float shift, float[] sums, float[] largest, int toLargest) {
+    FloatVector zero = FloatVector.zero(Species.F32);
     FloatVector m = FloatVector.broadcast(Species.F32, shift);
-    FloatVector t = FloatVector.broadcast(Species.F32, threshold);
     IntVector far = IntVector.zero(Species.I32);
     for (int begin = 0, at = 0; begin < n; begin += RUN, at += V) {
       int end = Math.min(n, begin + RUN);
-      FloatVector sum = FloatVector.zero(Species.F32);
-      IntVector signs = IntVector.zero(Species.I32);
+      FloatVector s0 = zero;
+      FloatVector s1 = zero;
+      FloatVector s2 = zero;
+      FloatVector s3 = zero;
+      FloatVector max = FloatVector.broadcast(Species.F32, Float.NEGATIVE_INFINITY);
       for (int i = begin; i <= end - V; i += V) {
         FloatVector element = FloatVector.fromArray(Species.F32, x, from + i);
         FloatVector d = element.sub(m);
         FloatVector rounded = NearExponential.round(d);
         far = NearExponential.farBits(rounded).or(far);
-        signs = t.sub(element).reinterpretAsInts().or(signs);
-        sum = NearExponential.summand(d, rounded).add(sum);
+        max = element.blend(max, element.compare(VectorOperators.LE, max));
+        FloatVector s4 = NearExponential.summand(d, rounded).add(s0);
+        s0 = s1;
+        s1 = s2;
+        s2 = s3;
+        s3 = s4;
       }
-      sum.intoArray(sums, at);
-      signs.intoArray(above, at);
+      zero.add(s0).add(s1).add(zero.add(s2).add(s3)).intoArray(sums, at);
+      max.intoArray(largest, toLargest + at);
     }
     return far.reduceLanes(VectorOperators.OR);
   }
 
-  /** Whether one of a vector of numbers is negative. */
-  static boolean isAnyNegative(int[] numbers, int at) {
-    return IntVector.fromArray(Species.I32, numbers, at).compare(VectorOperators.LT, 0).anyTrue();
+  /**
+   * The largest of each lane of each {@link #RUN}, NaN where there is one.
+   *
+   * @param largest receives a vector for each run, as from {@link #nearSum}
+   * @param toLargest where the first goes
+   */
+  static void largestOfRuns(float[] x, int from, int n, float[] largest, int toLargest) {
+    int whole = n - n % V;
+    for (int begin = 0, at = toLargest; begin < whole; begin += RUN, at += V) {
+      int end = Math.min(whole, begin + RUN);
+      FloatVector max = FloatVector.broadcast(Species.F32, Float.NEGATIVE_INFINITY);
+      for (int i = begin; i <= end - V; i += V) {
+        max = FloatVector.fromArray(Species.F32, x, from + i).max(max);
+      }
+      max.intoArray(largest, at);
+    }
+  }
+
+  /** Whether one of a vector of numbers is above the threshold or either is NaN. */
+  static boolean isAnyAbove(float[] numbers, int at, float threshold) {
+    return !FloatVector.fromArray(Species.F32, numbers, at)
+        .compare(VectorOperators.LE, threshold)
+        .allTrue();
   }
 
   /** Copies less than a vector, filled up with -inf. */
@@ -438,11 +559,38 @@ final class FloatRows {
     return n;
   }
 
-  /** A bit for each lane of a vector: whether its element is above the threshold or NaN. */
-  static long above(float[] x, int from, float threshold) {
-    return FloatVector.fromArray(Species.F32, x, from)
-        .compare(VectorOperators.LE, threshold)
-        .not()
-        .toLong();
+  /**
+   * Finds the elements that are above the threshold, or NaN, or all if that is NaN.
+   *
+   * @param begin where to start, relative to from
+   * @param end where to end, relative to from
+   * @param positions receives their positions, relative to from, in order; it has room for all
+   * @return their number
+   */
+  static int above(float[] x, int from, int begin, int end, float threshold, int[] positions) {
+    FloatVector t = FloatVector.broadcast(Species.F32, threshold);
+    int count = 0;
+    int i = begin;
+    for (; i <= end - 2 * V; i += 2 * V) {
+      long low =
+          FloatVector.fromArray(Species.F32, x, from + i).compare(VectorOperators.LE, t).toLong();
+      long high =
+          FloatVector.fromArray(Species.F32, x, from + i + V)
+              .compare(VectorOperators.LE, t)
+              .toLong();
+      long found = ~(low | (high << V)) & PAIR;
+      // The first without a branch, which would go either way at random.
+      positions[count] = i + Long.numberOfTrailingZeros(found);
+      count += (int) (-found >>> 63);
+      for (long more = found & (found - 1); more != 0; more &= more - 1) {
+        positions[count++] = i + Long.numberOfTrailingZeros(more);
+      }
+    }
+    for (; i < end; i++) {
+      if (!(x[from + i] <= threshold)) {
+        positions[count++] = i;
+      }
+    }
+    return count;
   }
 }

@@ -103,6 +103,60 @@ final class FloatStream {
     }
   }
 
+  /**
+   * As {@link #scoresOfOne}, of {@code n} keys in each of four streams.
+   *
+   * @param at where the streams begin
+   * @param apart from the scores of a stream to those of the next
+   */
+  static void scoresInFourStreams(
+      float[] q,
+      int q0,
+      float[] k,
+      int[] at,
+      int stride,
+      int dims,
+      float[] s,
+      int s0,
+      int apart,
+      int n) {
+    for (int j = 0; j < n; j++) {
+      int rowA = at[0] + j * stride;
+      int rowB = at[1] + j * stride;
+      int rowC = at[2] + j * stride;
+      int rowE = at[3] + j * stride;
+      FloatVector a = FloatVector.broadcast(NARROW, 0);
+      FloatVector b = a;
+      FloatVector c = a;
+      FloatVector e = a;
+      FloatVector oddA = a;
+      FloatVector oddB = a;
+      FloatVector oddC = a;
+      FloatVector oddE = a;
+      int d = 0;
+      for (; d <= dims - 2 * N; d += 2 * N) {
+        FloatVector x = narrow(q, q0 + d);
+        FloatVector y = narrow(q, q0 + d + N);
+        a = x.fma(narrow(k, rowA + d), a);
+        oddA = y.fma(narrow(k, rowA + d + N), oddA);
+        b = x.fma(narrow(k, rowB + d), b);
+        oddB = y.fma(narrow(k, rowB + d + N), oddB);
+        c = x.fma(narrow(k, rowC + d), c);
+        oddC = y.fma(narrow(k, rowC + d + N), oddC);
+        e = x.fma(narrow(k, rowE + d), e);
+        oddE = y.fma(narrow(k, rowE + d + N), oddE);
+      }
+      if (d < dims) {
+        FloatVector x = narrow(q, q0 + d);
+        a = x.fma(narrow(k, rowA + d), a);
+        b = x.fma(narrow(k, rowB + d), b);
+        c = x.fma(narrow(k, rowC + d), c);
+        e = x.fma(narrow(k, rowE + d), e);
+      }
+      storeSums(a.add(oddA), b.add(oddB), c.add(oddC), e.add(oddE), s, s0 + j, apart);
+    }
+  }
+
   /** The products of a query and a key, added up lane by lane in two accumulators. */
   private static FloatVector dot(float[] q, int q0, float[] k, int row, int dims) {
     FloatVector even = FloatVector.broadcast(NARROW, 0);
@@ -246,6 +300,41 @@ final class FloatStream {
     }
   }
 
+  /**
+   * As {@link #valuesOfOne}, of {@code n} keys in each of four streams: one of each, in turn.
+   *
+   * @param at where the streams begin
+   * @param apart from the weights of a stream to those of the next
+   */
+  static void valuesInFourStreams(
+      float[] v,
+      int[] at,
+      int stride,
+      int dims,
+      float[] p,
+      int p0,
+      int apart,
+      int n,
+      float[] o,
+      int o0) {
+    for (int j = 0; j < n; j++) {
+      int rowA = at[0] + j * stride;
+      int rowB = at[1] + j * stride;
+      int rowC = at[2] + j * stride;
+      int rowE = at[3] + j * stride;
+      FloatVector a = FloatVector.broadcast(NARROW, p[p0 + j]);
+      FloatVector b = FloatVector.broadcast(NARROW, p[p0 + j + apart]);
+      FloatVector c = FloatVector.broadcast(NARROW, p[p0 + j + 2 * apart]);
+      FloatVector e = FloatVector.broadcast(NARROW, p[p0 + j + 3 * apart]);
+      for (int d = 0; d <= dims - N; d += N) {
+        FloatVector x = a.fma(narrow(v, rowA + d), narrow(o, o0 + d));
+        x = b.fma(narrow(v, rowB + d), x);
+        x = c.fma(narrow(v, rowC + d), x);
+        e.fma(narrow(v, rowE + d), x).intoArray(o, o0 + d);
+      }
+    }
+  }
+
   /** As {@link #valuesOfOne}, for four outputs {@code dims} apart with weights apart. */
   static void valuesOfFour(
       float[] v,
@@ -316,6 +405,19 @@ final class FloatStream {
       a1.intoArray(o, o1 + d);
       a2.intoArray(o, o2 + d);
       a3.intoArray(o, o3 + d);
+    }
+  }
+
+  /**
+   * Copies {@code n} weights of each of four streams, whose weights are {@code apart} from each
+   * other, in the order of {@link #valuesInFourStreams}.
+   */
+  static void interleave(float[] p, int p0, int apart, int n, float[] to, int at) {
+    for (int j = 0; j < n; j++) {
+      to[at + 4 * j] = p[p0 + j];
+      to[at + 4 * j + 1] = p[p0 + j + apart];
+      to[at + 4 * j + 2] = p[p0 + j + 2 * apart];
+      to[at + 4 * j + 3] = p[p0 + j + 3 * apart];
     }
   }
 

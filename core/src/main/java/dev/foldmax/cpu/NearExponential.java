@@ -16,6 +16,9 @@ final class NearExponential {
   /** No larger number is near. */
   static final float HIGHEST = 43;
 
+  /** A smaller number may not be near. */
+  static final float LOWEST = -44;
+
   /** The least n in {@code e^x = 2^n 2^f}. */
   private static final int LEAST = -64;
 

@@ -59,7 +59,7 @@ final class RowKernels {
 
   void softmax(Tensor x, Tensor out) {
     if (x.shape(-1) > RowPass.SPAN) {
-      map(x, out, (pass, state) -> pass.scaledExponentials(state.floor(), state.scale()));
+      map(x, out, RowPass::weights);
       return;
     }
     Elements in = Elements.of(x);
@@ -142,6 +142,7 @@ final class RowKernels {
       return;
     }
     Elements toValues = Elements.of(values);
+    Elements toIndices = Elements.of(indices);
     Elements toProbabilities = probabilities == null ? null : Elements.of(probabilities);
     if (isShared(x) && k <= SHARED_K) {
       Selection selection = new Selection();
@@ -153,7 +154,7 @@ final class RowKernels {
         } else {
           selectShared(x, in, row, selection);
         }
-        writeSelected(in, row, selection, state, toValues, indices, toProbabilities);
+        writeSelected(in, row, selection, state, toValues, toIndices, toProbabilities);
       }
     } else {
       forEachRow(
@@ -168,7 +169,7 @@ final class RowKernels {
             } else {
               pass.select(in, row, n, selection);
             }
-            writeSelected(in, row, selection, state, toValues, indices, toProbabilities);
+            writeSelected(in, row, selection, state, toValues, toIndices, toProbabilities);
           });
     }
   }
@@ -179,22 +180,21 @@ final class RowKernels {
       Selection selection,
       @Nullable RowState state,
       Elements values,
-      Tensor indices,
+      Elements indices,
       @Nullable Elements probabilities) {
     selection.sort();
-    long toIndex = Rows.offset(indices, row);
     for (int i = 0; i < selection.size(); i++) {
       long index = selection.indexAt(i);
       in.copyElement(in.offset(row, index), values, values.offset(row, i));
-      indices.setLongAt(toIndex + i * indices.stride(-1), index);
+      indices.setLongAt(indices.offset(row, i), index);
     }
     if (probabilities == null || state == null) {
       return;
     }
-    double floor = state.floor();
-    double scale = state.scale();
+    double shift = RowState.shift(state.max());
+    double factor = state.sum() == 0 ? 0 : 1 / state.sum();
     for (int i = 0; i < selection.size(); i++) {
-      double p = Exponential.exp(selection.elementAt(i) - floor) * scale;
+      double p = Exponential.exp(selection.elementAt(i) - shift) * factor;
       probabilities.setAt(probabilities.offset(row, i), p);
     }
   }

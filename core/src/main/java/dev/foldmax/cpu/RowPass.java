@@ -23,9 +23,13 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   /** How many elements the first guess at the size of the largest is made from. */
   static final int FIRST = 16;
 
+  /** Elements that are compared with one threshold if nothing is known of them. */
+  private static final int GROUP = 64;
+
   private final RowState span = new RowState();
   private final RowState row = new RowState();
   private final Selection selection = new Selection();
+  private final int[] positions = new int[BLOCK];
   private final RowDraw draw = new RowDraw();
   private final Nucleus nucleus = new Nucleus();
   private double[] weights = new double[16];
@@ -77,7 +81,15 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
    */
   abstract double boundOfLargest(int k);
 
-  /** The largest of the first elements of the source that is not NaN. */
+  /**
+   * A number below at least k of the first n elements of a span, from the largest of each lane of
+   * its runs; NaN if these say nothing.
+   *
+   * @param n a multiple of {@link #lanes}
+   */
+  abstract double boundOfRuns(int k, int n);
+
+  /** The largest of the first elements of the source; not finite, or any of the others, if NaN. */
   abstract double firstMax();
 
   /**
@@ -93,11 +105,22 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   /** The sum of exp(source - shift); NaN if not all are {@link NearExponential near} the shift. */
   abstract double nearSum(double shift);
 
-  /** As {@link #nearSum(double)}, and looks for elements above a threshold that is not NaN. */
-  abstract double nearSum(double shift, double threshold);
+  /**
+   * As {@link #nearSum(double)}, and notes the largest of each lane of each run.
+   *
+   * @param place where the source begins in its span
+   */
+  abstract double nearSum(double shift, int place);
 
-  /** Whether {@link #nearSum(double, double)} saw an element above the threshold in a run. */
-  abstract boolean isAnyAbove(int run);
+  /** Notes the largest of each lane of each run, after {@link #nearSum(double, int)} gave NaN. */
+  abstract void noteLargest(int place);
+
+  /**
+   * Whether an element of a run may be above the threshold or NaN, from the largest noted of it.
+   *
+   * @param run its number in the span
+   */
+  abstract boolean isAnyAbove(int run, double threshold);
 
   /** How many elements a run of {@link #isAnyAbove} has. */
   abstract int runLength();
@@ -105,8 +128,8 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   /** Target = source * factor. */
   abstract void scale(double factor);
 
-  /** Target = exp(source - shift) * factor. */
-  abstract void scaledExponentials(double shift, double factor);
+  /** Target = the weights of the source, given the state of its row. */
+  abstract void weights(RowState state);
 
   /** Target = source - (high + low), or 0 where rounding makes that positive. */
   abstract void subtract(double high, double low);
@@ -117,11 +140,17 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
    */
   abstract int findAbove(int i, int end, double threshold);
 
-  /** The number of elements that {@link #findAbove} looks at together. */
+  /** The number of elements of a vector. */
   abstract int lanes();
 
-  /** A bit for each of these elements from i on: whether it is above the threshold or NaN. */
-  abstract long above(int i, double threshold);
+  /**
+   * Finds the elements from begin to below end that are above the threshold or NaN, or all if that
+   * is NaN.
+   *
+   * @param positions receives their positions in order; it has room for all
+   * @return their number
+   */
+  abstract int above(int begin, int end, double threshold, int[] positions);
 
   /**
    * Makes a run of a row, with a weight, one of the sources of {@link #weightedSum}.
@@ -210,33 +239,24 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
         shift = end - begin <= FIRST ? firstMax() : RowState.near(firstMax());
         isNear = Double.isFinite(shift);
       }
-      if (into != null && into.isEmpty()) {
-        max();
-        into.expectAbove(boundOfLargest(into.k()));
-      }
-      double threshold = into == null ? Double.NaN : into.threshold();
-      boolean isSearched = isNear && !Double.isNaN(threshold);
+      int place = (int) (block - begin);
       double sum = Double.NaN;
-      if (isSearched) {
-        sum = nearSum(shift, threshold);
-      } else if (isNear) {
-        sum = nearSum(shift);
+      if (isNear) {
+        sum = into == null ? nearSum(shift) : nearSum(shift, place);
       }
       if (Double.isNaN(sum) || !RowState.isAccurate(shift, sum)) {
         double next = RowState.near(addCarefully());
         isNear = next != shift;
-        isSearched = false;
         shift = next;
+        if (into != null) {
+          noteLargest(place);
+        }
       } else {
         span.add(shift, sum);
       }
-      if (into != null) {
-        if (isSearched) {
-          selectRuns(block, into);
-        } else {
-          select(block, 0, length(), into);
-        }
-      }
+    }
+    if (into != null) {
+      selectRuns(x, rowNumber, begin, end, into);
     }
     return span;
   }
@@ -303,34 +323,45 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
     }
   }
 
-  /** Offers those runs of the source to a selection that {@link #isAnyAbove} tells of. */
-  private void selectRuns(long index, Selection into) {
-    int n = length();
-    int searched = n - n % lanes();
-    for (int run = 0, begin = 0; begin < searched; run++, begin += runLength()) {
-      if (isAnyAbove(run)) {
-        select(index, begin, Math.min(searched, begin + runLength()), into);
+  /**
+   * Offers those runs of a span to a selection that may hold one of the k largest, by what is noted
+   * of them: few, if these are the first ones offered, for then all of the span tells what is
+   * large.
+   */
+  private void selectRuns(Elements x, long rowNumber, long begin, long end, Selection into) {
+    int n = (int) (end - begin);
+    int noted = n - n % lanes();
+    if (into.isEmpty()) {
+      into.expectAbove(boundOfRuns(into.k(), noted));
+    }
+    for (int run = 0, at = 0; at < noted; run++, at += runLength()) {
+      if (isAnyAbove(run, into.threshold())) {
+        int length = Math.min(runLength(), noted - at);
+        open(x, rowNumber, begin + at, length);
+        offer(begin + at, 0, length, into);
       }
     }
-    select(index, searched, n, into);
+    if (noted < n) {
+      open(x, rowNumber, begin + noted, n - noted);
+      offer(begin + noted, 0, n - noted, into);
+    }
   }
 
   /** Offers the elements of the source from begin to below end to a selection. */
   private void select(long index, int begin, int end, Selection into) {
     int i = begin;
     while (!into.isClosed() && (i = findAbove(i, end, into.threshold())) < end) {
-      double threshold = into.threshold();
-      if (i <= end - lanes()) {
-        for (long bits = above(i, threshold); bits != 0; bits &= bits - 1) {
-          int at = i + Long.numberOfTrailingZeros(bits);
-          into.offer(element(at), index + at);
-        }
-        i += lanes();
-      } else {
-        for (; i < end; i++) {
-          into.offer(element(i), index + i);
-        }
-      }
+      int next = Math.min(end, i + GROUP);
+      offer(index, i, next, into);
+      i = next;
+    }
+  }
+
+  /** As {@link #select(long, int, int, Selection)}, with all compared with one threshold. */
+  private void offer(long index, int begin, int end, Selection into) {
+    int count = above(begin, end, into.threshold(), positions);
+    for (int i = 0; i < count; i++) {
+      into.offer(element(positions[i]), index + positions[i]);
     }
   }
 

@@ -55,10 +55,27 @@ final class RowState {
     return near >= 0 || ofExponentials < EXP_HALF_STEP;
   }
 
-  /** The float32 next below {@link #logSumExp}; 0 for a row of nothing. */
+  /**
+   * What to subtract before the exponentials of a result; 0 for a row of nothing. It is not above
+   * {@link #logSumExp}, so that no weight that is a normal number is lost as too small, and so
+   * close below that no exponential is too large. And it has so few bits that to subtract it from
+   * an element is exact, as a rule: 0 where that serves, else a multiple of 32 or, below 0, a power
+   * of 2.
+   */
   double floor() {
     if (sum == 0) {
       return 0;
+    }
+    double lse = logSumExp();
+    double step = lse < 0 ? Math.min(STEP, Math.scalb(1.0, Math.getExponent(lse))) : STEP;
+    return Math.floor(lse / step) * step;
+  }
+
+  /** {@link #floor} or, where that is no float32, the float32 next below {@link #logSumExp}. */
+  float floatFloor() {
+    double floor = floor();
+    if ((float) floor == floor) {
+      return (float) floor;
     }
     double lse = logSumExp();
     float next = (float) lse;
@@ -70,9 +87,9 @@ final class RowState {
     return max == Double.NEGATIVE_INFINITY ? 0 : max;
   }
 
-  /** The factor that makes weights of exponentials of what lies above {@link #floor}. */
-  double scale() {
-    return sum == 0 ? 0 : Math.exp(floor() - max) / sum;
+  /** The factor that makes weights of exponentials of what lies above a number. */
+  double scale(double floor) {
+    return sum == 0 ? 0 : Math.exp(floor - max) / sum;
   }
 
   /** m + ln(l): -inf for a row of nothing. */

@@ -46,18 +46,19 @@ abstract class ScratchIo<A> {
 
   /**
    * Reads the keys at the positions {@code begin} to {@code begin + n}, multiplied by their scales,
-   * to rows {@code stride} apart.
+   * to rows {@code stride} apart from {@code at}.
    */
-  final void readKeys(TileEngine engine, long begin, int n, A to, int stride) {
+  final void readKeys(TileEngine engine, long begin, int n, A to, int at, int stride) {
     Tensor scales = engine.call().keyValues().keyScales();
-    readRows(engine, engine.keyElements(), scales, begin, n, engine.call().keyDim(), to, stride);
+    readRows(
+        engine, engine.keyElements(), scales, begin, n, engine.call().keyDim(), to, at, stride);
   }
 
   /** As {@link #readKeys}, of the values. */
-  final void readValues(TileEngine engine, long begin, int n, A to, int stride) {
+  final void readValues(TileEngine engine, long begin, int n, A to, int at, int stride) {
     Tensor scales = engine.call().keyValues().valueScales();
     readRows(
-        engine, engine.valueElements(), scales, begin, n, engine.call().valueDim(), to, stride);
+        engine, engine.valueElements(), scales, begin, n, engine.call().valueDim(), to, at, stride);
   }
 
   private void readRows(
@@ -68,6 +69,7 @@ abstract class ScratchIo<A> {
       int n,
       int dims,
       A to,
+      int at,
       int stride) {
     KeyValues kv = engine.call().keyValues();
     int b = engine.batch();
@@ -77,7 +79,7 @@ abstract class ScratchIo<A> {
     boolean sideBySide = tensor.stride(3) == 1 || dims == 1;
     boolean whole = scales == null && sideBySide && stride == dims && rowStride == dims;
     long end = begin + n;
-    int done = 0;
+    int done = at;
     for (long position = begin; position < end; ) {
       int run = (int) kv.run(b, position, end);
       long block = kv.block(b, position);

@@ -1,5 +1,6 @@
 package dev.foldmax.cpu;
 
+import java.util.Objects;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicLong;
@@ -67,7 +68,7 @@ final class Workers implements AutoCloseable {
 
   /** The calling thread and up to {@code parallelism - 1} threads of an executor. */
   static Workers ofExecutor(Executor executor, int parallelism) {
-    return new Workers(parallelism, executor);
+    return new Workers(parallelism, Objects.requireNonNull(executor, "executor"));
   }
 
   int parallelism() {

@@ -9,6 +9,8 @@ import dev.foldmax.Sequence;
 import dev.foldmax.Tensor;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
+import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -81,6 +83,7 @@ public final class AttentionCall {
    */
   public static AttentionCall of(
       Tensor q, KeyValues keyValues, Attention attention, Tensor out, @Nullable Tensor lse) {
+    Objects.requireNonNull(out, "out");
     return new AttentionCall(q, keyValues, attention, out, lse);
   }
 
@@ -169,9 +172,43 @@ public final class AttentionCall {
   }
 
   private void checkApart(String name, Tensor output, Tensor queries) {
-    Rows.checkApart(name, output, "q", queries);
-    Rows.checkApart(name, output, "keys", keyValues.keys());
-    Rows.checkApart(name, output, "values", keyValues.values());
+    forEachInput(
+        queries,
+        keyValues,
+        attention,
+        (inputName, input) -> Rows.checkApart(name, output, inputName, input));
+  }
+
+  /** Gives every tensor that an attention reads to an action, each with its parameter's name. */
+  public static void forEachInput(
+      Tensor q, KeyValues keyValues, Attention attention, BiConsumer<String, Tensor> action) {
+    action.accept("q", q);
+    keyValues.forEachTensor(action);
+    forEachTensor(attention.mask(), action);
+    Tensor bias = attention.bias();
+    if (bias != null) {
+      action.accept("bias", bias);
+    }
+    Tensor slopes = attention.alibiSlopes();
+    if (slopes != null) {
+      action.accept("alibi", slopes);
+    }
+    Tensor sinks = attention.sinks();
+    if (sinks != null) {
+      action.accept("sinks", sinks);
+    }
+  }
+
+  private static void forEachTensor(Mask mask, BiConsumer<String, Tensor> action) {
+    switch (mask) {
+      case Mask.Dense dense -> action.accept("mask", dense.visible());
+      case Mask.Prefix prefix -> action.accept("prefix", prefix.lengths());
+      case Mask.And and -> and.parts().forEach(part -> forEachTensor(part, action));
+      case Mask.None none -> {}
+      case Mask.Causal causal -> {}
+      case Mask.Window window -> {}
+      case Mask.Custom custom -> {}
+    }
   }
 
   private static void checkLse(Tensor q, Tensor lse) {

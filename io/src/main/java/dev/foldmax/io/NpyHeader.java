@@ -248,7 +248,8 @@ record NpyHeader(
       String hint =
           switch (kind) {
             case "O" -> ", which holds pickled Python objects";
-            case "u1" -> ", unsigned bytes: save a mask of 0 and 1 with astype(bool)";
+            case "u1" ->
+                ", unsigned bytes: save a mask of 0 and 1 with astype(bool), numbers with astype('f4')";
             case "V2" -> ", raw bytes, as bfloat16 is saved: use .safetensors for it";
             default -> "";
           };

@@ -289,7 +289,7 @@ class NpyFileTest {
             GOOD.replace("<f4", "<c8"), "has dtype '<c8'; f2, f4, f8, i1, i4, i8 and b1 are read"),
         refused(
             GOOD.replace("<f4", "|u1"),
-            "has dtype '|u1', unsigned bytes: save a mask of 0 and 1 with astype(bool); "),
+            "has dtype '|u1', unsigned bytes: save a mask of 0 and 1 with astype(bool), numbers with astype('f4'); "),
         refused(GOOD.replace("<f4", "<f16"), "has dtype '<f16'; "),
         refused(GOOD.replace("<f4", "f4"), "has dtype 'f4'; "),
         refused(GOOD.replace("<f4", "=f4"), "has dtype '=f4'; "),
