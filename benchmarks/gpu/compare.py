@@ -24,6 +24,7 @@ import sys
 import tempfile
 import threading
 import time
+from functools import partial
 
 import cases
 import checks
@@ -99,6 +100,8 @@ def compile_kernels(groups, start, compilers):
                     foldmax.ask("release", case="once")
                 except RuntimeError as error:
                     say("fails:", error)
+                    foldmax.close()
+                    foldmax = start()
         if foldmax:
             foldmax.close()
 
@@ -157,18 +160,30 @@ class Contender:
 def measure(group, foldmax, data, folder, options):
     """The contenders of a group, with their times; those that fail are left out."""
     contenders = []
-    for number, entry in enumerate(group.entries):
+
+    def attempt(entry, action):
         try:
-            contender = Contender(entry, foldmax, data, f"case{number}")
-            contender.check(data, folder)
-            contenders.append(contender)
+            action()
+            return True
         except RuntimeError as error:
             say(f"fails: {entry.who}: {entry.case.label()}: {str(error)[:300]}")
+            return False
+
+    def add(entry, name):
+        contender = Contender(entry, foldmax, data, name)
+        contender.check(data, folder)
+        contenders.append(contender)
+
+    for number, entry in enumerate(group.entries):
+        attempt(entry, partial(add, entry, f"case{number}"))
     for _ in range(options.rounds):
         for contender in random.sample(contenders, len(contenders)):
-            contender.time(options.heat, options.measure)
+            if not attempt(
+                contender.entry, partial(contender.time, options.heat, options.measure)
+            ):
+                contenders.remove(contender)
     for contender in contenders:
-        contender.release()
+        attempt(contender.entry, contender.release)
     torch.cuda.empty_cache()
     return contenders
 
@@ -232,23 +247,23 @@ def main():
 
         compile_kernels(groups, start, options.compilers)
         say(f"kernels compiled after {time.monotonic() - began:.0f} s")
-        results = []
-        with start() as foldmax:
-            described = machine(foldmax, options)
-            costs = None if options.no_costs else launch_costs(foldmax, options)
-            for number, group in enumerate(groups):
-                results.append((group, measure(group, foldmax, data, folder, options)))
-                say(
-                    f"{number + 1} of {len(groups)}, {time.monotonic() - began:.0f} s:",
-                    report.summary(*results[-1]),
-                )
-                run = report.Run(
-                    command=command(options),
-                    machine=described,
-                    costs=costs,
-                    results=results,
-                )
-                report.write(run, options.out)
+        foldmax = start()
+        run = report.Run(
+            command=command(options),
+            machine=machine(foldmax, options),
+            costs=None if options.no_costs else launch_costs(foldmax, options),
+            results=[],
+        )
+        for number, group in enumerate(groups):
+            if foldmax.failed:
+                foldmax.close()
+                foldmax = start()
+            result = group, measure(group, foldmax, data, folder, options)
+            run.results.append(result)
+            seconds = time.monotonic() - began
+            say(f"{number + 1} of {len(groups)}, {seconds:.0f} s:", report.summary(*result))
+            report.write(run, options.out)
+        foldmax.close()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ OPTIONS = ["--enable-native-access=ALL-UNNAMED"]
 
 
 class Foldmax:
-    """Answers requests, one at a time."""
+    """Answers requests, one at a time; after a failure best replaced, since a device's may last."""
 
     def __init__(self, java, class_path, data_folder):
         self.process = subprocess.Popen(
@@ -17,30 +17,30 @@ class Foldmax:
             text=True,
             encoding="utf-8",
         )
+        self.failed = False
         self.description = self.ask("describe")
 
     def ask(self, verb, /, **values):
-        words = [verb, *(f"{name}={value}" for name, value in values.items())]
-        self.process.stdin.write(" ".join(words) + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline().strip()
-        word, _, rest = answer.partition(" ")
+        line = " ".join([verb, *(f"{name}={value}" for name, value in values.items())])
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            raise RuntimeError(f"{line}: {error}") from error
+        word, _, rest = self.process.stdout.readline().strip().partition(" ")
         if word != "ok":
-            raise RuntimeError(f"{' '.join(words)}: {rest or 'the process has ended'}")
+            self.failed = True
+            raise RuntimeError(f"{line}: {rest or 'the process has ended'}")
         return rest
 
     def numbers(self, verb, /, **values):
         return parse(self.ask(verb, **values))
 
     def close(self):
-        self.process.stdin.close()
-        self.process.wait(timeout=30)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
+        """Ends the process, after a failure without its help."""
+        if self.failed:
+            self.process.kill()
+        self.process.communicate()
 
 
 def parse(words):

@@ -79,6 +79,10 @@ def measured(bar, contenders):
     return ratio(ours, best), best
 
 
+def is_wrong(contender):
+    return contender.error is not None and not contender.error <= 1
+
+
 def verdict(value, must, aim):
     return "met, and the aim" if value >= aim else "met" if value >= must else "missed"
 
@@ -146,10 +150,12 @@ def bars(run):
                 yield f"{start} | {bar.must:.2f} | {bar.aim:.2f} | | | failed |"
                 continue
             result, best = found
+            wrong = any(is_wrong(c) for c in contenders if c.entry == bar.entry)
+            end = "wrong" if wrong else verdict(result.median, bar.must, bar.aim)
             whom = best.entry.case.label() if best.entry.who == cases.FOLDMAX else best.entry.who
             yield (
                 f"{start} {whom} | {bar.must:.2f} | {bar.aim:.2f} | {result.median:.2f} "
-                f"| {result.range()} | {verdict(result.median, bar.must, bar.aim)} |"
+                f"| {result.range()} | {end} |"
             )
     yield ""
 
@@ -238,7 +244,8 @@ def table(section, results):
                 continue
             seen.add(ours.entry)
             case = ours.entry.case
-            row = f"| {case.label()} | {median(ours):.1f} | {rate(ours):.0f} {case.unit} |"
+            label = case.label() + (" (wrong)" if is_wrong(ours) else "")
+            row = f"| {label} | {median(ours):.1f} | {rate(ours):.0f} {case.unit} |"
             if has_copy:
                 row += f" {100 * ratio(ours, copy).median:.0f} % |" if copy else " |"
             by_who = {other.entry.who: other for other in others}
