@@ -7,7 +7,6 @@ import java.util.Set;
 import java.util.concurrent.Executor;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Assumptions;
-import org.junit.jupiter.api.BeforeAll;
 
 /** The laws on the first CUDA device; skipped with a sentence where there is none. */
 class CudaContractTest extends BackendContract {
@@ -19,9 +18,7 @@ class CudaContractTest extends BackendContract {
           "a mask written in Java cannot run on the device",
           "more than 4 boolean masks are not combined");
 
-  /** Before the backend of all backends' tests is opened. */
-  @BeforeAll
-  static void assumeDevice() {
+  private static void assumeDevice() {
     switch (Backend.availabilities().get("cuda")) {
       case Availability.Available available -> {}
       case Availability.Absent absent -> Assumptions.abort(absent.reason());
@@ -31,6 +28,7 @@ class CudaContractTest extends BackendContract {
 
   @Override
   public Backend open(int threads) {
+    assumeDevice();
     return new SkippingBackend(Backend.cuda(0), DECLINES);
   }
 

@@ -90,6 +90,9 @@ final class HopperPrefill implements AttentionKernel {
       return "takes queries, keys and values all of F16 or all of BF16, not %s, %s and %s"
           .formatted(type, keyValues.keys().dtype(), keyValues.values().dtype());
     }
+    if (keyValues.keyScales() != null || keyValues.valueScales() != null) {
+      return "takes keys and values without scales";
+    }
     if (!isServed(call.keyDim()) || !isServed(call.valueDim())) {
       return "takes head dimensions from 1 to %d, not Dqk %d and Dv %d"
           .formatted(MOST_DIM, call.keyDim(), call.valueDim());

@@ -12,19 +12,20 @@
 //   O = O c
 //
 // Tiles are at absolute multiples of TILE positions and taken from the last to the first. One that
-// a row sees nothing of leaves (m, l, O) as they were to the bit (c = 1, P = 0), so that a row's bits
-// depend neither on the rows beside it nor on how a prompt is cut.
+// a row sees nothing of leaves (m, l, O) as they were to the bit (c = 1, P = 0), so that a row's
+// bits depend neither on the rows beside it nor on how a prompt is cut.
 //
 // Rows that are not there, before a cache's first key or past its end, reach shared memory as zeros
 // and nothing else: 0 times what lies there could be NaN. Tiles that lie in memory as a matrix are
 // brought by bulk copies; others (edges of a sequence inside of a tensor, pages, rings) row by row,
 // into the same shape, hence with the same bits.
 //
-// Non-finite values: weight 0 times NaN is NaN on the matrix units, so rows that do not see the value
-// would catch it. The kernel does not look at values; each warp notes whether its results are finite.
-// The launch that follows, of this source with FOLDMAX_REPAIR=1, does works with others again: once with
-// non-finite values replaced by 0, and once more with weight 1 for every key whose score is above
-// -inf against a matrix of 1 where the value was not finite; what that counts becomes NaN.
+// Non-finite values: weight 0 times NaN is NaN on the matrix units, so rows that do not see the
+// value would catch it. The kernel does not look at values; each warp notes whether its results are
+// finite. The launch that follows, of this source with FOLDMAX_REPAIR=1, does works with others
+// again: once with non-finite values replaced by 0, and once more with weight 1 for every key whose
+// score is above -inf against a matrix of 1 where the value was not finite; what that counts
+// becomes NaN.
 //
 // Options: FOLDMAX_TYPE 1 or 2; FOLDMAX_KEY_DIM and FOLDMAX_VALUE_DIM 64, 128, 192 or 256 (at least
 // Dqk and Dv); FOLDMAX_SCORES, and with GENERAL FOLDMAX_BIAS 1 where there is one; FOLDMAX_REPAIR.
@@ -50,8 +51,8 @@
 constexpr bool REPAIR = FOLDMAX_REPAIR != 0;
 constexpr Type TYPE = FOLDMAX_TYPE == 1 ? Type::F16 : Type::BF16;
 constexpr Scores SCORES = FOLDMAX_SCORES == 0 ? Scores::LINEAR : Scores::GENERAL;
-// Natural scores need one multiplication more for each weight, so only a bias, which may be float32's
-// lowest, gets them; other general scores are in base 2.
+// Natural scores need one multiplication more for each weight, so only a bias, which may be
+// float32's lowest, gets them; other general scores are in base 2.
 constexpr bool BIASED = FOLDMAX_BIAS != 0;
 static_assert(!BIASED || SCORES == Scores::GENERAL, "a bias makes scores general");
 // What scores.cuh says of maxima in these units.
@@ -93,8 +94,8 @@ constexpr int NAMED_PRODUCERS = 1;
 constexpr int NAMED_TURN = 2;    // one a group
 constexpr int NAMED_STAGING = 8; // one a group
 
-// One sequence, its works being block of rows by block, for each of its heads; names as in Sequence,
-// numbers bounded to +-2^30, which leaves room for sums.
+// One sequence, its works being block of rows by block, for each of its heads; names as in
+// Sequence, numbers bounded to +-2^30, which leaves room for sums.
 struct alignas(16) Span {
   int firstWork; // the next span's is one past the last
   int sequence;
@@ -118,9 +119,9 @@ struct Plan {
   TensorMap k;   // boxes of TILE rows
   TensorMap v;   // boxes of TILE rows
   TensorMap out; // boxes of GROUP_ROWS rows; unused where out is not of the compute type
-  const Span* spans;      // (spanCount + 1), longest works first
-  unsigned* counters;     // works taken, blocks finished
-  unsigned char* flags;   // (works, consumer warps): 1 where something is not finite
+  const Span* spans;    // (spanCount + 1), longest works first
+  unsigned* counters;   // works taken, blocks finished
+  unsigned char* flags; // (works, consumer warps): 1 where something is not finite
   int spanCount;
   int works;
   int headSpan;  // query heads whose keys and values stay in L2 together
@@ -137,8 +138,8 @@ struct Work {
   int rows; // queries that exist; 1 to BLOCK_ROWS
   int firstTile;
   int endTile; // one past the last; firstTile where no row sees a key
-  // Tiles from the one to, exclusively, the other lie in memory as matrices, with nothing in them, or
-  // after them, but keys that are there and the tensor's end.
+  // Tiles from the one to, exclusively, the other lie in memory as matrices, with nothing in them,
+  // or after them, but keys that are there and the tensor's end.
   int firstMatrix;
   int endMatrix;
 
@@ -333,6 +334,9 @@ template <int DIM, int STAGES> struct Feed {
   }
 };
 
+typedef Feed<KEY_DIM, KEY_STAGES> KeyFeed;
+typedef Feed<VALUE_DIM, VALUE_STAGES> ValueFeed;
+
 // Where a group's queries and results lie.
 __device__ __forceinline__ Box queryBox(const Work& w, int group) {
   return {w.span.queryRow + w.firstQuery + group * GROUP_ROWS, w.head, w.span.queryBlock};
@@ -341,8 +345,8 @@ __device__ __forceinline__ Box queryBox(const Work& w, int group) {
 // All tiles of a work, in the consumers' order, with its queries.
 template <Values VALUES>
 __device__ __forceinline__ void bringAll(const AttentionArguments& a, const Plan& plan,
-                                         const Work& w, Feed<KEY_DIM, KEY_STAGES>& keys,
-                                         Feed<VALUE_DIM, VALUE_STAGES>& values, uint32 queryParity, bool leads) {
+                                         const Work& w, KeyFeed& keys, ValueFeed& values,
+                                         uint32 queryParity, bool leads) {
   Shared& shared = sharedMemory();
 #pragma unroll
   for (int group = 0; group < GROUPS; group++) {
@@ -393,8 +397,9 @@ __device__ __forceinline__ void produce(const AttentionArguments& a, const Plan&
   Shared& shared = sharedMemory();
   const bool leads = threadIdx.x == 0;
   const bool inFirstWarp = threadIdx.x < 32;
-  Feed<KEY_DIM, KEY_STAGES> keys{a.k, &plan.k, a.keyDim, tilesAt(KEYS_AT), {sharedAddress(shared.keys), 1}};
-  Feed<VALUE_DIM, VALUE_STAGES> values{a.v, &plan.v, a.valueDim, tilesAt(VALUES_AT), {sharedAddress(shared.values), 1}};
+  KeyFeed keys{a.k, &plan.k, a.keyDim, tilesAt(KEYS_AT), {sharedAddress(shared.keys), 1}};
+  ValueFeed values{a.v, &plan.v, a.valueDim, tilesAt(VALUES_AT),
+                   {sharedAddress(shared.values), 1}};
   Ring<2> handover(sharedAddress(shared.handover), inFirstWarp ? 1 : 0);
   uint32 queryParity = 1;
   int number = blockIdx.x;
@@ -422,14 +427,11 @@ __device__ __forceinline__ void produce(const AttentionArguments& a, const Plan&
     }
     if (w.firstTile < w.endTile) {
       if (REPAIR) {
-        bringAll<Values::FINITE_ONLY>(a, plan, w, keys, values, queryParity,
-                                      leads);
+        bringAll<Values::FINITE_ONLY>(a, plan, w, keys, values, queryParity, leads);
         queryParity ^= 1;
-        bringAll<Values::NON_FINITE>(a, plan, w, keys, values, queryParity,
-                                     leads);
+        bringAll<Values::NON_FINITE>(a, plan, w, keys, values, queryParity, leads);
       } else {
-        bringAll<Values::AS_THEY_ARE>(a, plan, w, keys, values, queryParity,
-                                      leads);
+        bringAll<Values::AS_THEY_ARE>(a, plan, w, keys, values, queryParity, leads);
       }
       queryParity ^= 1;
     }
@@ -450,8 +452,8 @@ __device__ __forceinline__ void produce(const AttentionArguments& a, const Plan&
 
 // ---- consuming ----
 
-// Where a thread stands in a product's result, see hopper.cuh: rows `row` and `row + 8` of the work,
-// columns from `firstColumn` on.
+// Where a thread stands in a product's result, see hopper.cuh: rows `row` and `row + 8` of the
+// work, columns from `firstColumn` on.
 struct Rows {
   int row;
   int firstColumn;
@@ -464,7 +466,10 @@ struct Rows {
     row = group * GROUP_ROWS + ((threadIdx.x >> 5) & 3) * 16 + (lane >> 2);
     firstColumn = 2 * (lane & 3);
     everyBegin = w.begin(w.query((group + 1) * GROUP_ROWS - 1));
-    everyEnd = a.maskCount > 0 ? everyBegin : w.end(w.query(group * GROUP_ROWS));
+    everyEnd = w.end(w.query(group * GROUP_ROWS));
+    if (a.maskCount > 0) {
+      everyEnd = min(everyBegin, everyEnd);
+    }
     slope = slopeOf(a, w.span.sequence, w.head) * NATURAL_UNIT;
   }
 };
@@ -501,9 +506,9 @@ constexpr float TANH_2 = 0.13268237056430182f;
 constexpr float TANH_3 = -0.05027795424062f;
 constexpr float TANH_4 = 0.0131058366552973f;
 
-// Dot products to capped scores. tanh by exponential and reciprocal would triple the load of the one
-// unit that is busiest, so scores well below the cap, which is most, take a polynomial. Which of the
-// two an element takes is its own matter; a warp skips what none of its elements needs.
+// Dot products to capped scores. tanh by exponential and reciprocal would triple the load of the
+// one unit that is busiest, so scores well below the cap, which is most, take a polynomial. Which of
+// the two an element takes is its own matter; a warp skips what none of its elements needs.
 __device__ __forceinline__ void capScores(float unit, float cap, float (&s)[SCORES_HELD]) {
   const float inverse = 1.0f / cap;
   const float square = inverse * inverse;
@@ -569,8 +574,8 @@ __device__ __forceinline__ void toGeneral(const AttentionArguments& a, const Wor
   }
 }
 
-// What boolean masks say of a thread's columns of row r, a bit each in the order of its registers. A
-// loop of few registers, since the products' results fill them.
+// What boolean masks say of a thread's columns of row r, a bit each in the order of its registers.
+// A loop of few registers, since the products' results fill them.
 __device__ __forceinline__ uint32 shownBits(const AttentionArguments& a, const Work& w,
                                             const Rows& rows, int r, int tileColumn) {
   static_assert(SCORES_HELD / 2 <= 32, "bits of a word");
@@ -634,8 +639,8 @@ __device__ __forceinline__ void hide(const AttentionArguments& a, const Work& w,
   }
 }
 
-// m and l of a thread's two rows; its four neighbours hold the same m, and each the sum over its own
-// columns.
+// m and l of a thread's two rows; its four neighbours hold the same m, and each the sum over its
+// own columns.
 struct State {
   float m[2];
   float l[2];

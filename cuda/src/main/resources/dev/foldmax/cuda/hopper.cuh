@@ -1,10 +1,12 @@
-// What sm_90a offers to kernels that feed its matrix units from shared memory: mbarriers, bulk tensor
-// copies, warp-group matrix products, and the swizzled shape of a tile that ties them together.
+// What sm_90a offers to kernels that feed its matrix units from shared memory: mbarriers, bulk
+// tensor copies, warp-group matrix products, and the swizzled shape of a tile that ties them
+// together.
 //
 // A tile of R rows and 64 N columns of 16-bit elements lies in shared memory as N panels of
 // (R rows, 64 columns), 128 bytes a row; the eight 16-byte chunks of row r are permuted by
-// chunk ^ (r % 8) (the 128-byte swizzle), so that neither rows nor columns of chunks collide in banks.
-// Copies write that shape, matrix descriptors name it, and `chunkOffset` is the same in plain code.
+// chunk ^ (r % 8) (the 128-byte swizzle), so that neither rows nor columns of chunks collide in
+// banks. Copies write that shape, matrix descriptors name it, and `chunkOffset` is the same in
+// plain code.
 #pragma once
 
 typedef unsigned int uint32;
@@ -16,9 +18,9 @@ constexpr int PANEL = 64;       // columns of a panel
 constexpr int PANEL_ROW = 128;  // bytes
 
 // Made by cuTensorMapEncodeTiled; reads outside give 0, writes outside are dropped. In the driver's
-// order, fastest first, its dimensions are (64, rows, panels, heads, blocks) where columns fill whole
-// panels, so that one box holds a tile, and else (columns, rows, 1, heads, blocks) with a box for
-// each panel.
+// order, fastest first, its dimensions are (64, rows, panels, heads, blocks) where columns fill
+// whole panels, so that one box holds a tile, and else (columns, rows, 1, heads, blocks) with a box
+// for each panel.
 struct alignas(64) TensorMap {
   unsigned char opaque[128];
 };
@@ -34,8 +36,9 @@ __device__ __forceinline__ uint32 chunkOffset(int rows, int row, int chunk) {
 
 // ---- barriers ----
 
-// A barrier in shared memory that counts arrivals, and bytes that copies have promised. A wait names
-// the parity of the phase that must be over: 0 for the first, and 1 passes at once on a fresh one.
+// A barrier in shared memory that counts arrivals, and bytes that copies have promised. A wait
+// names the parity of the phase that must be over: 0 for the first, and 1 passes at once on a fresh
+// one.
 struct Barrier {
   uint32 address;
 
@@ -178,7 +181,8 @@ __device__ __forceinline__ void copyChunk(uint32 shared, const void* from, int b
 __device__ __forceinline__ void copyChunksDone() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
-// Four 8 x 8 matrices of 16-bit elements, held as the matrix unit's results are, into shared memory.
+// Four 8 x 8 matrices of 16-bit elements, held as the matrix unit's results are, into shared
+// memory.
 __device__ __forceinline__ void storeMatrices(uint32 shared, uint32 a, uint32 b, uint32 c,
                                               uint32 d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared),
@@ -189,13 +193,14 @@ __device__ __forceinline__ void storeMatrices(uint32 shared, uint32 a, uint32 b,
 // ---- matrix products ----
 //
 // Thread t of a warp group holds, of a result of (64 rows, N columns), the rows
-// r = 16 (t / 32) + (t % 32) / 4 and r + 8: element 4 i + 0, 1 is row r, columns 8 i + 2 (t % 4) and
-// the next one; 4 i + 2, 3 the same of row r + 8. A left operand in registers is held likewise, two
-// 16-bit elements a register, so that a product's result becomes the next one's operand in place.
+// r = 16 (t / 32) + (t % 32) / 4 and r + 8: elements 4 i and 4 i + 1 are of row r, columns
+// 8 i + 2 (t % 4) and the next one; 4 i + 2 and 4 i + 3 the same of row r + 8. A left operand in
+// registers is held likewise, two 16-bit elements a register, so that a product's result becomes
+// the next one's operand in place.
 
 // Descriptors: the low half holds address / 16 and, for operands whose rows run along the sum, the
-// distance of panels; the high half is the same for all: 1024 bytes from 8 rows to the next, and the
-// 128-byte swizzle.
+// distance of panels; the high half is the same for all: 1024 bytes from 8 rows to the next, and
+// the 128-byte swizzle.
 __device__ __forceinline__ uint64 descriptor(uint32 low) {
   return static_cast<uint64>(0x40000040u) << 32 | low;
 }
@@ -276,8 +281,8 @@ __device__ __forceinline__ uint32 packed(float low, float high) {
 #define FOLDMAX_DATA96 FOLDMAX_DATA64, FOLDMAX_D32(64)
 #define FOLDMAX_DATA128 FOLDMAX_DATA96, FOLDMAX_D32(96)
 
-// d (64 x N) += a (64 x 16) b (16 x N), both operands in shared memory along rows; `add` of 0 begins
-// a new sum.
+// d (64 x N) += a (64 x 16) b (16 x N), both operands in shared memory along rows; `add` of 0
+// begins a new sum.
 template <int N>
 __device__ __forceinline__ void multiplyRows(float (&d)[N / 2], uint64 a, uint64 b, int add);
 // The same with a in registers and b across rows; always adds.

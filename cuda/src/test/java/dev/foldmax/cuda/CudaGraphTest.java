@@ -108,6 +108,7 @@ class CudaGraphTest {
   }
 
   @Test
+  @SuppressWarnings("MustBeClosedChecker") // what happens after closing is the question
   void aGraphOutlivesNeitherItsTensorsNorItsBackend() {
     CudaBackend own = Gpu.open();
     Arena arena = Arena.ofConfined();

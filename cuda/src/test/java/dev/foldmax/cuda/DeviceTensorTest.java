@@ -264,6 +264,7 @@ class DeviceTensorTest {
   }
 
   @Test
+  @SuppressWarnings("MustBeClosedChecker") // it is, before its time
   void aClosedArenaGetsNoMemory() {
     Arena arena = Arena.ofConfined();
     arena.close();

@@ -14,7 +14,7 @@ class HostElementsTest {
   private static List<Tensor> views(DType dtype) {
     Tensor whole = Tensor.allocate(dtype, 4, 6, 5, 8);
     for (long i = 0; i < whole.elements(); i++) {
-      whole.setAt(i, dtype == DType.BOOL ? i % 3 % 2 : i % 100);
+      whole.setAt(i, (int) (dtype == DType.BOOL ? i % 3 % 2 : i % 100));
     }
     return List.of(
         whole,

@@ -14,7 +14,8 @@ import org.junit.jupiter.api.Test;
 
 /** The kernels' sources are complete in themselves. */
 class KernelSourceTest {
-  private static List<String> sources() throws IOException, URISyntaxException {
+  /** The names of all sources of kernels. */
+  static List<String> sources() throws IOException, URISyntaxException {
     URI one = KernelSource.class.getResource("copy.cu").toURI();
     try (Stream<Path> files = Files.list(Path.of(one).getParent())) {
       return files

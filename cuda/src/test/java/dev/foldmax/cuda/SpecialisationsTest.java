@@ -15,6 +15,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -48,12 +49,18 @@ class SpecialisationsTest {
 
   @TestFactory
   Stream<DynamicTest> everySpecialisationCompiles() throws IOException {
-    return lines().stream().map(line -> dynamicTest(line, () -> compile(line.split(" "))));
+    return lines().stream().map(line -> dynamicTest(line, () -> compile(line.split(" ", -1))));
+  }
+
+  @Test
+  void everySourceIsOnTheList() throws IOException, URISyntaxException {
+    assertThat(lines().stream().map(line -> line.split(" ", -1)[1]).distinct())
+        .containsExactlyInAnyOrderElementsOf(KernelSourceTest.sources());
   }
 
   private static void compile(String[] words)
       throws IOException, InterruptedException, URISyntaxException {
-    String[] architecture = words[0].split(",");
+    String[] architecture = words[0].split(",", -1);
     Path source = Path.of(SpecialisationsTest.class.getResource(words[1]).toURI());
     List<String> command = new ArrayList<>();
     command.add("nvcc");
