@@ -192,7 +192,7 @@ final class Workplace implements AutoCloseable {
       try {
         return Tensor.on(new CudaMemory(this, arena, address, bytes), dtype, shape);
       } catch (RuntimeException e) { // the arena is closed, or another thread's
-        pool.free(address);
+        free(address);
         throw e;
       }
     } finally {
@@ -280,12 +280,12 @@ final class Workplace implements AutoCloseable {
       boolean done = false;
       try {
         long graph = record(calls, current);
-        aside.synchronize();
         CudaGraph captured = instantiate(graph, current);
         graphs.add(captured);
         done = true;
         return captured;
       } finally {
+        aside.synchronize();
         if (!done) {
           current.owned().forEach(pool::free);
         }
@@ -361,6 +361,9 @@ final class Workplace implements AutoCloseable {
     try {
       if (closed) {
         return;
+      }
+      if (isCapturing()) {
+        throw new IllegalStateException("a backend cannot be closed while it records calls");
       }
       closed = true;
       graphs.forEach(graph -> graph.release(pool));
