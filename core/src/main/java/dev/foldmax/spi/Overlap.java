@@ -52,7 +52,7 @@ final class Overlap {
 
   /** Whether addresses can be compared: those of devices are of one space, heap arrays are not. */
   private static boolean mayMeet(Tensor a, Tensor b) {
-    return a.isOnHost() && b.isOnHost()
+    return (a.isOnHost() && b.isOnHost())
         ? a.segment().asOverlappingSlice(b.segment()).isPresent()
         : a.isOnHost() == b.isOnHost();
   }
