@@ -7,7 +7,7 @@ import java.util.Map;
 /** A line of the script's: a verb, then what it is about, as {@code name=value}. */
 record Request(String verb, Map<String, String> values) {
   static Request of(String line) {
-    String[] words = line.strip().split(" +");
+    String[] words = line.strip().split(" +", -1);
     Map<String, String> values = new HashMap<>();
     for (int i = 1; i < words.length; i++) {
       int equals = words[i].indexOf('=');
