@@ -25,13 +25,13 @@ final class F32Prefill implements AttentionKernel {
     launcher.launch(
         launch,
         Map.of(
-            PrefillMacros.KEY_DIM,
+            AttentionMacros.KEY_DIM,
             HeadDimensions.roundUp(call.keyDim()),
-            PrefillMacros.VALUE_DIM,
+            AttentionMacros.VALUE_DIM,
             HeadDimensions.roundUp(call.valueDim()),
-            PrefillMacros.RESCALE,
-            PrefillMacros.rescale(call, Rescale.ON_NEW_MAX),
-            PrefillMacros.SHARED,
+            AttentionMacros.RESCALE,
+            AttentionMacros.rescale(call, Rescale.ON_NEW_MAX),
+            AttentionMacros.SHARED,
             launch.device().sharedBytes()));
   }
 }

@@ -29,8 +29,8 @@ final class FloatDecode extends SplitDecode {
         shape(
             call.keyValues().keys().dtype(),
             call.keyValues().values().dtype(),
-            padded(call.keyDim()),
-            padded(call.valueDim()));
+            HeadDimensions.roundUp(call.keyDim()),
+            HeadDimensions.roundUp(call.valueDim()));
     return shape.sharedBytes() > device.sharedBytes()
         ? "needs more shared memory for these head dimensions than the device has"
         : null;
@@ -44,12 +44,18 @@ final class FloatDecode extends SplitDecode {
   @Override
   Map<String, Integer> macros(Variant variant) {
     return Map.of(
-        "FOLDMAX_KEY_TYPE", variant.keyType(),
-        "FOLDMAX_VALUE_TYPE", variant.valueType(),
-        "FOLDMAX_KEY_DIM", variant.keyDim(),
-        "FOLDMAX_VALUE_DIM", variant.valueDim(),
-        "FOLDMAX_SCORES", variant.scores(),
-        "FOLDMAX_RESCALE", variant.rescale());
+        "FOLDMAX_KEY_TYPE",
+        variant.keyType(),
+        "FOLDMAX_VALUE_TYPE",
+        variant.valueType(),
+        AttentionMacros.KEY_DIM,
+        variant.keyDim(),
+        AttentionMacros.VALUE_DIM,
+        variant.valueDim(),
+        AttentionMacros.SCORES,
+        variant.scores(),
+        AttentionMacros.RESCALE,
+        variant.rescale());
   }
 
   @Override
@@ -91,11 +97,11 @@ final class FloatDecode extends SplitDecode {
     return new Variant(
         AttentionArguments.typeNumber(launch.k().dtype()),
         AttentionArguments.typeNumber(launch.v().dtype()),
-        padded(call.keyDim()),
-        padded(call.valueDim()),
+        HeadDimensions.roundUp(call.keyDim()),
+        HeadDimensions.roundUp(call.valueDim()),
         unitRows,
         1,
-        scores(call),
+        AttentionMacros.scores(call),
         rescale(call));
   }
 }

@@ -113,14 +113,14 @@ final class HopperPrefill implements AttentionKernel {
     int type = AttentionArguments.typeNumber(launch.q().dtype());
     Map<String, Integer> macros =
         Map.of(
-            PrefillMacros.TYPE,
+            AttentionMacros.TYPE,
             type,
-            PrefillMacros.KEY_DIM,
+            AttentionMacros.KEY_DIM,
             Math.ceilDiv(call.keyDim(), PANEL) * PANEL,
-            PrefillMacros.VALUE_DIM,
+            AttentionMacros.VALUE_DIM,
             Math.ceilDiv(call.valueDim(), PANEL) * PANEL,
-            PrefillMacros.SCORES,
-            PrefillMacros.scores(call),
+            AttentionMacros.SCORES,
+            AttentionMacros.scores(call),
             BIAS,
             call.attention().bias() == null ? 0 : 1);
     Code code = codes.computeIfAbsent(macros, absent -> compile(launch, absent));

@@ -50,8 +50,8 @@ final class MatrixDecode extends SplitDecode {
     if (Math.max(call.keyDim(), call.valueDim()) > MOST_DIM) {
       return "takes head dimensions up to " + MOST_DIM;
     }
-    int keyDim = padded(call.keyDim());
-    int valueDim = padded(call.valueDim());
+    int keyDim = HeadDimensions.roundUp(call.keyDim());
+    int valueDim = HeadDimensions.roundUp(call.valueDim());
     return allSharedBytes(keyDim, valueDim, LEAST_STAGES) > device.sharedBytes()
         ? "needs more shared memory for these head dimensions than the device has"
         : null;
@@ -77,13 +77,20 @@ final class MatrixDecode extends SplitDecode {
   @Override
   Map<String, Integer> macros(Variant variant) {
     return Map.of(
-        "FOLDMAX_TYPE", variant.keyType(),
-        "FOLDMAX_KEY_DIM", variant.keyDim(),
-        "FOLDMAX_VALUE_DIM", variant.valueDim(),
-        "FOLDMAX_ROWS", variant.rows(),
-        "FOLDMAX_STAGES", variant.stages(),
-        "FOLDMAX_SCORES", variant.scores(),
-        "FOLDMAX_RESCALE", variant.rescale());
+        AttentionMacros.TYPE,
+        variant.keyType(),
+        AttentionMacros.KEY_DIM,
+        variant.keyDim(),
+        AttentionMacros.VALUE_DIM,
+        variant.valueDim(),
+        "FOLDMAX_ROWS",
+        variant.rows(),
+        "FOLDMAX_STAGES",
+        variant.stages(),
+        AttentionMacros.SCORES,
+        variant.scores(),
+        AttentionMacros.RESCALE,
+        variant.rescale());
   }
 
   @Override
@@ -115,13 +122,21 @@ final class MatrixDecode extends SplitDecode {
     AttentionCall call = launch.call();
     isHalf = launch.q().dtype() == DType.F16;
     int type = AttentionArguments.typeNumber(launch.q().dtype());
-    int keyDim = padded(call.keyDim());
-    int valueDim = padded(call.valueDim());
+    int keyDim = HeadDimensions.roundUp(call.keyDim());
+    int valueDim = HeadDimensions.roundUp(call.valueDim());
     int stages =
         allSharedBytes(keyDim, valueDim, MOST_STAGES) <= launch.device().sharedBytes()
             ? MOST_STAGES
             : LEAST_STAGES;
-    return new Variant(type, type, keyDim, valueDim, unitRows, stages, scores(call), rescale(call));
+    return new Variant(
+        type,
+        type,
+        keyDim,
+        valueDim,
+        unitRows,
+        stages,
+        AttentionMacros.scores(call),
+        rescale(call));
   }
 
   @Override

@@ -28,7 +28,8 @@ final class MmaPrefill implements AttentionKernel {
       return "queries, keys and values have to be all F16 or all BF16 for matrix units, not "
           + "%s, %s and %s".formatted(type, keyValues.keys().dtype(), keyValues.values().dtype());
     }
-    long least = leastSharedBytes(call);
+    if (keyValues.keyScales() != null || keyValues.valueScales() != null) {
+      long least = leastSharedBytes(call);
     return least > device.sharedBytes()
         ? "Dqk %d and Dv %d take %d bytes of shared memory, and a block has at most %d"
             .formatted(call.keyDim(), call.valueDim(), least, device.sharedBytes())
@@ -51,17 +52,17 @@ final class MmaPrefill implements AttentionKernel {
     launcher.launch(
         launch,
         Map.of(
-            PrefillMacros.TYPE,
+            AttentionMacros.TYPE,
             AttentionArguments.typeNumber(launch.q().dtype()),
-            PrefillMacros.KEY_DIM,
+            AttentionMacros.KEY_DIM,
             HeadDimensions.roundUp(call.keyDim()),
-            PrefillMacros.VALUE_DIM,
+            AttentionMacros.VALUE_DIM,
             HeadDimensions.roundUp(call.valueDim()),
-            PrefillMacros.SCORES,
-            PrefillMacros.scores(call),
-            PrefillMacros.RESCALE,
-            PrefillMacros.rescale(call, Rescale.ON_NEW_MAX),
-            PrefillMacros.SHARED,
+            AttentionMacros.SCORES,
+            AttentionMacros.scores(call),
+            AttentionMacros.RESCALE,
+            AttentionMacros.rescale(call, Rescale.ON_NEW_MAX),
+            AttentionMacros.SHARED,
             launch.device().sharedBytes()));
   }
 }

@@ -3,7 +3,6 @@ package dev.foldmax.cuda;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
-import dev.foldmax.Attention;
 import dev.foldmax.Phase;
 import dev.foldmax.Rescale;
 import dev.foldmax.Sequence;
@@ -32,8 +31,6 @@ abstract class SplitDecode implements AttentionKernel {
 
   /** The largest head dimension whose tiles fit in shared memory. */
   static final int MOST_DIM = 256;
-
-  private static final int[] DIMS = {16, 32, 64, 96, 128, 192, MOST_DIM};
 
   /** The parameters of both kernels: struct AttentionArguments and struct DecodePlan. */
   private static final long PLAN_BYTES = 40;
@@ -69,29 +66,6 @@ abstract class SplitDecode implements AttentionKernel {
   abstract int unitRows(AttentionCall call, long rows);
 
   abstract Variant variant(AttentionLaunch launch, int unitRows);
-
-  /**
-   * Rounds a head dimension, at most {@link #MOST_DIM}, up to one that kernels are compiled for.
-   */
-  static int padded(int dim) {
-    for (int compiled : DIMS) {
-      if (dim <= compiled) {
-        return compiled;
-      }
-    }
-    throw new IllegalArgumentException("dim: " + dim + " is above " + MOST_DIM);
-  }
-
-  /** FOLDMAX_SCORES of an attention: 0 where scores are products with a positive scale alone. */
-  static int scores(AttentionCall call) {
-    Attention attention = call.attention();
-    boolean isLinear =
-        (float) call.scale() >= Float.MIN_NORMAL
-            && attention.softCap() == 0
-            && attention.bias() == null
-            && attention.alibiSlopes() == null;
-    return isLinear ? 0 : 1;
-  }
 
   /** FOLDMAX_RESCALE of an attention; a product by 1 is skipped in any case. */
   static int rescale(AttentionCall call) {

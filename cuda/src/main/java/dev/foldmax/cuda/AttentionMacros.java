@@ -5,7 +5,7 @@ import dev.foldmax.Rescale;
 import dev.foldmax.spi.AttentionCall;
 
 /** What the options of attention kernels say of a call. */
-final class PrefillMacros {
+final class AttentionMacros {
   static final String TYPE = "FOLDMAX_TYPE";
   static final String KEY_DIM = "FOLDMAX_KEY_DIM";
   static final String VALUE_DIM = "FOLDMAX_VALUE_DIM";
@@ -18,13 +18,13 @@ final class PrefillMacros {
 
   private static final int GENERAL = 1;
 
-  private PrefillMacros() {}
+  private AttentionMacros() {}
 
-  /** Whether scores are dot products times a positive scale, or more. */
+  /** Whether scores are dot products times a positive, normal scale, or more. */
   static int scores(AttentionCall call) {
     Attention attention = call.attention();
     boolean linear =
-        (float) call.scale() > 0
+        (float) call.scale() >= Float.MIN_NORMAL
             && attention.softCap() == 0
             && attention.bias() == null
             && attention.alibiSlopes() == null;
