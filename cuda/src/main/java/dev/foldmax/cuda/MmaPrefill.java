@@ -29,7 +29,9 @@ final class MmaPrefill implements AttentionKernel {
           + "%s, %s and %s".formatted(type, keyValues.keys().dtype(), keyValues.values().dtype());
     }
     if (keyValues.keyScales() != null || keyValues.valueScales() != null) {
-      long least = leastSharedBytes(call);
+      return "takes keys and values without scales";
+    }
+    long least = leastSharedBytes(call);
     return least > device.sharedBytes()
         ? "Dqk %d and Dv %d take %d bytes of shared memory, and a block has at most %d"
             .formatted(call.keyDim(), call.valueDim(), least, device.sharedBytes())
