@@ -45,6 +45,12 @@ abstract class FloatDecode extends TileEngine {
   /** Where pieces of a tile begin in their array. */
   final int[] pieces = new int[PIECES];
 
+  /** The most pieces that {@link #touch} goes through at a time. */
+  private static final int STREAMS = 16;
+
+  /** Where they begin. */
+  private final int[] touching = new int[STREAMS];
+
   /** What {@link FloatStream#touch} returned; not private, so that nothing finds it unread. */
   int touched;
 
@@ -220,23 +226,26 @@ abstract class FloatDecode extends TileEngine {
     return (int) elements.tensor().stride(2);
   }
 
-  /** Brings the tile's rows into the second-level cache, four pieces at a time. */
+  /**
+   * Brings the tile's rows into the second-level cache, four pieces at a time, or as many shorter
+   * ones as lie apart: decoding over pages of 16 keys was measured 4 to 13 % slower when they were
+   * gone through four by four.
+   */
   final void touch(Elements elements, float[] array, int dims) {
     int piece = Math.max(1, keyCount / PIECES);
-    int pending = 0;
-    int shortest = piece;
-    for (int key = 0; key < keyCount; ) {
+    int stride = rowStride(elements);
+    int streams = 0;
+    int length = 0;
+    for (int key = 0; key < keyCount; key += length) {
       int run = run(key, Math.min(piece, keyCount - key));
-      shortest = Math.min(shortest, run);
-      pieces[pending++] = position(elements, key);
-      key += run;
-      if (pending == PIECES || key == keyCount) {
-        Arrays.fill(pieces, pending, PIECES, pieces[pending - 1]);
-        touched ^= FloatStream.touch(array, pieces, rowStride(elements), dims, shortest);
-        pending = 0;
-        shortest = piece;
+      if (streams == STREAMS || run != length) {
+        touched ^= FloatStream.touch(array, touching, streams, stride, dims, length);
+        streams = 0;
+        length = run;
       }
+      touching[streams++] = position(elements, key);
     }
+    touched ^= FloatStream.touch(array, touching, streams, stride, dims, length);
   }
 
   /** How many rows of so many dimensions make up the scratch's share of the cache. */

@@ -425,28 +425,24 @@ final class FloatStream {
   private static final int LINE = 16;
 
   /**
-   * Brings four pieces of {@code n} rows each into the cache by reading an element of each line in
-   * order: what takes several rows at a time, or column by column, no prefetcher can follow. Four
+   * Brings pieces of {@code n} rows each into the cache by reading an element of each line in
+   * order: what takes several rows at a time, or column by column, no prefetcher can follow. Some
    * streams far apart bring more than one, whose prefetcher stops at the end of each page.
    *
    * @param at where the pieces begin
+   * @param pieces how many there are
    * @return what depends on all that was read; to be kept, so that reading is not left out
    */
-  static int touch(float[] v, int[] at, int stride, int dims, int n) {
+  static int touch(float[] v, int[] at, int pieces, int stride, int dims, int n) {
     boolean isOneRow = stride == dims;
     int rows = isOneRow ? 1 : n;
     int length = isOneRow ? n * dims : dims;
     int bits = 0;
     for (int j = 0; j < rows; j++) {
-      int a = at[0] + j * stride;
-      int b = at[1] + j * stride;
-      int c = at[2] + j * stride;
-      int d = at[3] + j * stride;
-      for (int i = 0; i < length; i += LINE) {
-        bits ^= Float.floatToRawIntBits(v[a + i]);
-        bits ^= Float.floatToRawIntBits(v[b + i]);
-        bits ^= Float.floatToRawIntBits(v[c + i]);
-        bits ^= Float.floatToRawIntBits(v[d + i]);
+      for (int i = j * stride; i < j * stride + length; i += LINE) {
+        for (int p = 0; p < pieces; p++) {
+          bits ^= Float.floatToRawIntBits(v[at[p] + i]);
+        }
       }
     }
     return bits;

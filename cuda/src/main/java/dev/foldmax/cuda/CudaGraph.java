@@ -36,6 +36,9 @@ public final class CudaGraph implements AutoCloseable {
       if (closed) {
         throw new IllegalStateException("the graph is closed");
       }
+      if (workplace.isCapturing()) {
+        throw new IllegalStateException("a graph cannot be launched while calls are recorded");
+      }
       used.forEach(DeviceMemory::address); // throws where there is none any more
       workplace.context().makeCurrent();
       CudaDriver.graphLaunch(executable, workplace.stream().handle());

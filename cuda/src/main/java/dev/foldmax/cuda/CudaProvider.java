@@ -30,6 +30,10 @@ public final class CudaProvider implements BackendProvider {
   }
 
   private static Availability probe() {
+    Optional<String> denied = DriverLibrary.denied();
+    if (denied.isPresent()) {
+      return new Availability.Unusable(denied.get());
+    }
     if (!DriverLibrary.isPresent()) {
       return new Availability.Absent(DriverLibrary.absent());
     }

@@ -21,9 +21,32 @@ final class DriverLibrary {
 
   private static final String NAME = NativeLibraries.onWindows() ? "nvcuda.dll" : "libcuda.so.1";
 
-  private static final Optional<SymbolLookup> LIBRARY = NativeLibraries.open(NAME);
+  private static final Optional<SymbolLookup> LIBRARY;
+  private static final boolean DENIED;
+
+  static {
+    Optional<SymbolLookup> library = Optional.empty();
+    boolean denied = false;
+    try {
+      library = NativeLibraries.open(NAME);
+    } catch (IllegalCallerException e) { // --illegal-native-access=deny
+      denied = true;
+    }
+    LIBRARY = library;
+    DENIED = denied;
+  }
 
   private DriverLibrary() {}
+
+  /** What to say where the JVM lets this module call no native code; else empty. */
+  static Optional<String> denied() {
+    Module module = DriverLibrary.class.getModule();
+    return DENIED
+        ? Optional.of(
+            "native access is denied: start java with --enable-native-access="
+                + (module.isNamed() ? module.getName() : "ALL-UNNAMED"))
+        : Optional.empty();
+  }
 
   /** Whether there is a driver, of whatever age. */
   static boolean isPresent() {
@@ -50,9 +73,9 @@ final class DriverLibrary {
   static String absent() {
     return "no NVIDIA driver: "
         + NAME
-        + " was not found; install the NVIDIA driver, "
+        + " was not found; install the driver of CUDA "
         + words(LEAST_VERSION)
-        + " or later";
+        + " or later (release 525 or later)";
   }
 
   /** What to say of a driver that is too old; empty for one that is not. */

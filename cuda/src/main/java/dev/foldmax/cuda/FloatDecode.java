@@ -11,6 +11,7 @@ final class FloatDecode extends SplitDecode {
   private static final int WARP_KEYS = 32;
   private static final int PITCH_BYTES = 128;
   private static final int MOST_LEVELS = 2;
+  private static final int MERGED_ROWS = 4;
 
   /** Above this, a block has two warps in place of four. */
   private static final int MOST_BYTES_OF_FOUR_WARPS = 160 << 10;
@@ -31,9 +32,21 @@ final class FloatDecode extends SplitDecode {
             call.keyValues().values().dtype(),
             HeadDimensions.roundUp(call.keyDim()),
             HeadDimensions.roundUp(call.valueDim()));
-    return shape.sharedBytes() > device.sharedBytes()
+    return shape.sharedBytes() + fixedBytes(call, shape) > device.sharedBytes()
         ? "needs more shared memory for these head dimensions than the device has"
         : null;
+  }
+
+  /** What a block needs beside its tiles: struct Shared of decode_f32.cu, rounded up. */
+  private static int fixedBytes(AttentionCall call, Shape shape) {
+    int warps = shape.threads() / 32;
+    int keyDim = HeadDimensions.roundUp(call.keyDim());
+    int valueDim = HeadDimensions.roundUp(call.valueDim());
+    int outputs = warps * MERGED_ROWS * valueDim;
+    int levels = MOST_LEVELS * ROWS * valueDim;
+    int weights = warps * WARP_KEYS * ROWS;
+    int others = 512;
+    return Float.BYTES * (outputs + levels + ROWS * keyDim + weights + others);
   }
 
   @Override

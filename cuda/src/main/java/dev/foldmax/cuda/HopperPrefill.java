@@ -159,8 +159,7 @@ final class HopperPrefill implements AttentionKernel {
     encode(plan.asSlice(V_MAP, TensorMap.BYTES), launch.v(), code.keys);
     encodeOut(plan.asSlice(OUT_MAP, TensorMap.BYTES), launch);
     if (counters == 0) {
-      counters = workplace.pool().allocate(COUNTER_BYTES);
-      workplace.zero(counters, COUNTER_BYTES);
+      counters = workplace.lastingZeros(COUNTER_BYTES);
     }
     List<Integer> order = new ArrayList<>();
     for (int b = 0; b < call.batch(); b++) {

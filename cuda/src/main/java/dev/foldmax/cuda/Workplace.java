@@ -171,10 +171,19 @@ final class Workplace implements AutoCloseable {
     return address;
   }
 
-  /** Enqueues zeros for a piece of memory. */
-  void zero(long address, long bytes) {
+  /**
+   * Memory that holds zeros and lasts as long as the backend: also if calls are being recorded,
+   * whose graph would otherwise own it.
+   */
+  long lastingZeros(long bytes) {
+    Stream target = capture == null ? stream : capture.aside();
+    long address = capture == null ? pool.allocate(bytes) : pool.allocate(bytes, target);
     context.makeCurrent();
-    CudaDriver.memsetD8Async(address, (byte) 0, bytes, stream.handle());
+    CudaDriver.memsetD8Async(address, (byte) 0, bytes, target.handle());
+    if (capture != null) {
+      target.synchronize();
+    }
+    return address;
   }
 
   /** A row-major tensor in such memory. */
@@ -336,6 +345,9 @@ final class Workplace implements AutoCloseable {
   void forget(CudaGraph graph) {
     lock.lock();
     try {
+      if (isCapturing()) {
+        throw new IllegalStateException("a graph cannot be closed while calls are recorded");
+      }
       if (graphs.remove(graph)) {
         graph.release(pool);
       }

@@ -73,8 +73,10 @@ constexpr int KEY_STEPS = SLICE <= 64 ? 2 : 1; // unrolled, as far as there are 
 constexpr int Q_STRIDE = (RESIDENT ? KEY_DIM : CHUNK) + QUAD;
 constexpr int P_STRIDE = BN + QUAD;
 
-// Four elements as they are stored; for I8, whose elements fill but one word, y is the row's scale.
+// Four elements as they are stored; where they leave words, y of I8 and z of 16-bit types are the row's
+// scale.
 typedef uint4 Quad;
+constexpr unsigned ONE = 0x3f800000u; // the bits of 1.0f
 
 __device__ __forceinline__ Quad fetch(const Matrix& m, int64 row, int column) {
   const unsigned char* at = m.data + (row + column) * sizeOf(m.type);
@@ -82,10 +84,26 @@ __device__ __forceinline__ Quad fetch(const Matrix& m, int64 row, int column) {
     return load16(at);
   }
   if (m.type == Type::I8) {
-    return {__ldg(reinterpret_cast<const unsigned*>(at)), 0, 0, 0};
+    return {__ldg(reinterpret_cast<const unsigned*>(at)), ONE, 0, 0};
   }
   const uint2 two = __ldg(reinterpret_cast<const uint2*>(at));
-  return {two.x, two.y, 0, 0};
+  return {two.x, two.y, ONE, 0};
+}
+
+// The same elements times a row's scale.
+__device__ __forceinline__ Quad scaled(Quad quad, Type type, float scale) {
+  if (type == Type::F32) {
+    return {__float_as_uint(__uint_as_float(quad.x) * scale),
+            __float_as_uint(__uint_as_float(quad.y) * scale),
+            __float_as_uint(__uint_as_float(quad.z) * scale),
+            __float_as_uint(__uint_as_float(quad.w) * scale)};
+  }
+  if (type == Type::I8) {
+    quad.y = __float_as_uint(scale);
+  } else {
+    quad.z = __float_as_uint(scale);
+  }
+  return quad;
 }
 
 // The values of a quad of which the first `count` lie in the row; the others are 0.
@@ -101,12 +119,18 @@ __device__ __forceinline__ float4 widened(const Quad& quad, Type type, int count
     for (int i = 0; i < QUAD; i++) {
       x[i] = (float)(signed char)(quad.x >> (8 * i)) * __uint_as_float(quad.y);
     }
-  } else if (type == Type::F16) {
-    unpack<Type::F16>(quad.x, x[0], x[1]);
-    unpack<Type::F16>(quad.y, x[2], x[3]);
   } else {
-    unpack<Type::BF16>(quad.x, x[0], x[1]);
-    unpack<Type::BF16>(quad.y, x[2], x[3]);
+    if (type == Type::F16) {
+      unpack<Type::F16>(quad.x, x[0], x[1]);
+      unpack<Type::F16>(quad.y, x[2], x[3]);
+    } else {
+      unpack<Type::BF16>(quad.x, x[0], x[1]);
+      unpack<Type::BF16>(quad.y, x[2], x[3]);
+    }
+#pragma unroll
+    for (int i = 0; i < QUAD; i++) {
+      x[i] *= __uint_as_float(quad.z);
+    }
   }
   return {count > 0 ? x[0] : 0.0f, count > 1 ? x[1] : 0.0f, count > 2 ? x[2] : 0.0f,
           count > 3 ? x[3] : 0.0f};
@@ -174,19 +198,18 @@ struct Block {
       return {0, 0, 0, 0};
     }
     const Place place = placeOf(a, s, task.sequence, position);
-    Quad quad = fetch(matrix, elementOf(matrix, place, keyHead), dim);
-    if (matrix.type == Type::I8) {
-      quad.y = __float_as_uint(
-          scale.data == nullptr ? 1.0f
-                                : load(scale.data, scale.type, elementOf(scale, place, keyHead)));
-    }
-    return quad;
+    const Quad quad = fetch(matrix, elementOf(matrix, place, keyHead), dim);
+    return scale.data == nullptr
+               ? quad
+               : scaled(quad, matrix.type,
+                        load(scale.data, scale.type, elementOf(scale, place, keyHead)));
   }
 
   // Whether a chunk of a tile can be copied directly.
   __device__ __forceinline__ bool isDirect(int tile, int chunk) const {
-    return (chunk < KEY_CHUNKS ? RESIDENT && a.k.type == Type::F32
-                               : pass == Pass::PLAIN && a.v.type == Type::F32)
+    return (chunk < KEY_CHUNKS
+                ? RESIDENT && a.k.type == Type::F32 && a.keyScale.data == nullptr
+                : pass == Pass::PLAIN && a.v.type == Type::F32 && a.valueScale.data == nullptr)
            && tile >= shared.sources.runsFrom && tile < shared.sources.runsTo;
   }
 

@@ -516,6 +516,9 @@ struct Block {
       }
     }
     waitForCopies();
+    if (SLICE < KEY_DIM || tiles <= 0) {
+      __syncthreads(); // outputs are staged over queries that other warps copy or still read
+    }
   }
 
   // Writes outputs and logarithms; returns whether one of this thread's is not finite.
@@ -557,7 +560,7 @@ struct Block {
     return zero[0] + zero[1] + zero[2] + zero[3] != 0.0f;
   }
 
-  // Writes outputs of the type of the inputs by way of where the warp's queries were, 16 bytes at a
+  // Writes outputs of the type of the inputs by way of where queries were, 16 bytes at a
   // time.
   __device__ __forceinline__ void writeStaged() {
 #pragma unroll

@@ -10,7 +10,7 @@
 // Within a cell (split.cuh), warp w folds keys 16 w to 16 w + 15 of each tile of 64, and the warps are
 // folded in order.
 //
-// decode       grid: any (units are taken in strides of it), THREADS, WARPS * STAGES * STAGE bytes of
+// decode       grid: any (a block takes neighbouring units), THREADS, WARPS * STAGES * STAGE bytes of
 //              dynamic shared memory; then foldChunks of split.cuh
 // Options: FOLDMAX_TYPE (1 F16, 2 BF16), FOLDMAX_KEY_DIM and FOLDMAX_VALUE_DIM (multiples of 16, up
 // to 256), FOLDMAX_SCORES, FOLDMAX_RESCALE; and, for the same bits, FOLDMAX_ROWS (4, 8 or 16) and

@@ -9,7 +9,7 @@
 // Within a cell (split.cuh), warp w folds keys 32 w to 32 w + 31 of each tile, and the warps are
 // folded in order.
 //
-// decode       grid: any (units are taken in strides of it), THREADS, WARPS * WARP_BYTES bytes of
+// decode       grid: any (a block takes neighbouring units), THREADS, WARPS * WARP_BYTES bytes of
 //              dynamic shared memory; then foldChunks of split.cuh
 // Options: FOLDMAX_KEY_TYPE and FOLDMAX_VALUE_TYPE (a Type other than F64 and BOOL), FOLDMAX_KEY_DIM
 // and FOLDMAX_VALUE_DIM (multiples of 16, up to 256), FOLDMAX_SCORES, FOLDMAX_RESCALE.

@@ -32,7 +32,7 @@ __device__ __forceinline__ int columnIn(int64 distance, int columns) {
 
 // What query i may see. Neither end falls as i grows.
 __device__ __forceinline__ Interval visibleTo(const Sequence& s, int64 i) {
-  const int64 begin = larger(s.firstKey, i + s.beginShift);
+  const int64 begin = smaller(larger(s.firstKey, i + s.beginShift), s.endKey);
   const int64 first = larger(s.prefix[0], i + s.prefixShift[0]);
   const int64 second = larger(s.prefix[1], i + s.prefixShift[1]);
   const int64 end = smaller(smaller(s.endKey, i + s.endShift), smaller(first, second));

@@ -371,7 +371,7 @@ extern "C" __global__ void __launch_bounds__(FOLD_THREADS)
         __syncthreads();
       }
       int level = 0;
-      for (; step >> level & 1; level++) {
+      for (; level < FOLD_LEVELS - 1 && (step >> level & 1); level++) {
         if (occupied >> level & 1) {
           piece = merge(levels[level], piece);
         }
