@@ -171,6 +171,12 @@ final class Workplace implements AutoCloseable {
     return address;
   }
 
+  /** Enqueues zeros for a piece of memory. */
+  void zero(long address, long bytes) {
+    context.makeCurrent();
+    CudaDriver.memsetD8Async(address, (byte) 0, bytes, stream.handle());
+  }
+
   /**
    * Memory that holds zeros and lasts as long as the backend: also if calls are being recorded,
    * whose graph would otherwise own it.
