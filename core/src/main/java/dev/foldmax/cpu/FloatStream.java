@@ -104,7 +104,9 @@ final class FloatStream {
   }
 
   /**
-   * As {@link #scoresOfOne}, of {@code n} keys in each of four streams.
+   * As {@link #scoresOfOne}, of {@code n} keys in each of four streams. Its loop is that of {@link
+   * #scoresOfFour} with the parts of q and k exchanged; one method for both, called for each key,
+   * was 3 to 17 % slower.
    *
    * @param at where the streams begin
    * @param apart from the scores of a stream to those of the next

@@ -60,13 +60,6 @@ __device__ __forceinline__ double loadExactly(const unsigned char* data, Type ty
   }
 }
 
-// The float32 next to x whose last bit is odd, unless x is a float32: rounding that once more, to
-// fewer bits, is rounding x once.
-__device__ __forceinline__ float roundedToOdd(double x) {
-  const float down = __double2float_rz(x);
-  return (double)down == x || x != x ? down : __uint_as_float(__float_as_uint(down) | 1u);
-}
-
 __device__ __forceinline__ double clamped(double x, double low, double high) {
   return fmin(fmax(x, low), high);
 }
@@ -95,7 +88,7 @@ __device__ __forceinline__ void storeExactly(unsigned char* data, Type type, int
       reinterpret_cast<int64*>(data)[index] = x != x ? 0 : __double2ll_rn(x);
       break;
     default:
-      store(data, type, index, roundedToOdd(x));
+      store(data, type, index, toOdd(x));
   }
 }
 

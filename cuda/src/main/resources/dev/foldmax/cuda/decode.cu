@@ -35,8 +35,7 @@ constexpr int STAGES = FOLDMAX_STAGES;    // of a warp's keys and values in shar
 constexpr int PARTS = (ROWS + 7) / 8;     // column blocks of the matrix instruction
 constexpr int MERGED = 4;                 // rows whose warps are folded at a time
 
-// Rows of keys and values in shared memory have a multiple of 128 bytes; their 16-byte pieces are
-// permuted within each 128 bytes by the key's number, so that 8 keys' pieces lie in different banks.
+// Of rows of keys and values in shared memory, see pieceAt.
 constexpr int KEY_PITCH = (KEY_DIM + 63) / 64 * 128;     // bytes
 constexpr int VALUE_PITCH = (VALUE_DIM + 63) / 64 * 128; // bytes
 constexpr int STAGE = WARP_KEYS * (KEY_PITCH + VALUE_PITCH);
@@ -45,11 +44,6 @@ constexpr int STAGE = WARP_KEYS * (KEY_PITCH + VALUE_PITCH);
 
 // Whether a row has a score above -inf for a key.
 typedef unsigned char Seen[WARPS][WARP_KEYS][ROWS];
-
-// The 16-byte piece of a row in shared memory.
-__device__ __forceinline__ unsigned pieceAt(unsigned rows, int pitch, int key, int piece) {
-  return rows + key * pitch + (((piece & ~7) | ((piece ^ key) & 7)) << 4);
-}
 
 // Starts copying 16 whole rows of keys or values, which lie at a distance of `stride` bytes, into
 // shared memory.
@@ -176,7 +170,7 @@ __device__ __noinline__ void sanitise(CellStates& states, const Seen& seen,
     const int key = i / VALUE_DIM;
     const int d = i % VALUE_DIM;
     unsigned short* element =
-        reinterpret_cast<unsigned short*>(values + pieceAt(0, VALUE_PITCH, key, d / 8)) + d % 8;
+        reinterpret_cast<unsigned short*>(values + pieceAt(0u, VALUE_PITCH, key, d / 8)) + d % 8;
     if (isNonFinite16<TYPE>(*element)) {
       *element = 0;
       for (int r = 0; r < ROWS; r++) {

@@ -28,9 +28,8 @@ constexpr Rescale DIALECT = Rescale(FOLDMAX_RESCALE);
 
 constexpr int WARP_KEYS = 32; // that a warp takes at a time: a key a lane
 
-// Rows in shared memory have a multiple of 128 bytes; their 16-byte pieces are permuted within each
-// 128 bytes by the key's number, so that the same piece of 8 keys lies in different banks.
-__host__ __device__ constexpr int pitchOf(int dim, Type type) {
+// Of rows in shared memory, see pieceAt.
+constexpr int pitchOf(int dim, Type type) {
   return (dim * sizeOf(type) + 127) / 128 * 128;
 }
 constexpr int KEY_PITCH = pitchOf(KEY_DIM, KEY_TYPE);       // bytes
@@ -51,11 +50,6 @@ struct Shared {
   float weights[WARPS][WARP_KEYS][ROWS];
   RowView views[ROWS];
 };
-
-__device__ __forceinline__ unsigned char* pieceAt(unsigned char* rows, int pitch, int key,
-                                                  int piece) {
-  return rows + key * pitch + (((piece & ~7) | ((piece ^ key) & 7)) << 4);
-}
 
 // Starts copying a warp's 32 rows into shared memory; lane l knows the first element of row l. Columns
 // past the head dimension and rows past the end become 0.

@@ -17,14 +17,6 @@ __device__ __forceinline__ Real read(const unsigned char* data, Type type, int64
   }
 }
 
-// Rounds a double to float32 so that rounding it once more gives what rounding once would have
-// given: to odd, of which halves of shorter types never are.
-__device__ __forceinline__ float toOdd(double x) {
-  const float nearest = __double2float_rz(x);
-  const bool isInexact = (double)nearest != x && x == x;
-  return isInexact ? __uint_as_float(__float_as_uint(nearest) | 1u) : nearest;
-}
-
 // Rounds once to `type`.
 __device__ __forceinline__ void write(unsigned char* data, Type type, int64 index, float x) {
   store(data, type, index, x);

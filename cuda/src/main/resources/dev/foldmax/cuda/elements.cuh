@@ -87,6 +87,14 @@ __device__ __forceinline__ float load(const unsigned char* data, Type type, int6
   }
 }
 
+// Rounds a double to float32 so that rounding it once more gives what rounding once would have
+// given: to odd, of which halves of shorter types never are.
+__device__ __forceinline__ float toOdd(double x) {
+  const float nearest = __double2float_rz(x);
+  const bool isInexact = (double)nearest != x && x == x;
+  return isInexact ? __uint_as_float(__float_as_uint(nearest) | 1u) : nearest;
+}
+
 // Rounds once to `type`, one of the floating types.
 __device__ __forceinline__ void store(unsigned char* data, Type type, int64 index, float x) {
   switch (type) {

@@ -14,6 +14,7 @@
 // divisor of ROWS; and MOST_LEVELS, for which it has shared memory.
 #pragma once
 #include "scores.cuh"
+#include "where.cuh"
 
 constexpr int CELL_SHIFT = 8;
 constexpr int CELL = 1 << CELL_SHIFT; // keys
@@ -67,6 +68,14 @@ __device__ __forceinline__ RowTile rowTile(const AttentionArguments& a, const De
     tile.seen.end = visibleTo(s, (tile.firstRow + tile.rows - 1) / group).end;
   }
   return tile;
+}
+
+// The 16-byte piece of a row in shared memory, `rows` being an address or a pointer. Rows have a multiple
+// of 128 bytes; their pieces are permuted within each 128 bytes by the row's number, so that the same
+// piece of 8 rows lies in different banks.
+template <typename Rows>
+__device__ __forceinline__ Rows pieceAt(Rows rows, int pitch, int row, int piece) {
+  return rows + row * pitch + (((piece & ~7) | ((piece ^ row) & 7)) << 4);
 }
 
 // What the score of a row needs.
@@ -307,8 +316,8 @@ __device__ __forceinline__ void finishRow(const AttentionArguments& a, const Seq
   const bool hasSink = a.sink.data != nullptr;
   const Finish f =
       finish(naturalOf<SCORES>(whole.m), whole.l, hasSink, hasSink ? sinkOf(a, head) : 0.0f);
-  const int64 out = s.queryBlock * a.out.block + head * a.out.head
-                    + (s.queryRow + query) * a.out.row;
+  const Place place = {s.queryBlock, s.queryRow + query};
+  const int64 out = elementOf(a.out, place, head);
   const float o[4] = {whole.o.x, whole.o.y, whole.o.z, whole.o.w};
 #pragma unroll
   for (int i = 0; i < 4; i++) {
@@ -317,9 +326,7 @@ __device__ __forceinline__ void finishRow(const AttentionArguments& a, const Seq
     }
   }
   if (quad == 0 && a.lse.data != nullptr) {
-    store(const_cast<unsigned char*>(a.lse.data), a.lse.type,
-          s.queryBlock * a.lse.sequence + head * a.lse.head + (s.queryRow + query) * a.lse.query,
-          f.logSumExp);
+    store(a.lse.data, a.lse.type, elementOf(a.lse, place, head), f.logSumExp);
   }
 }
 

@@ -48,8 +48,3 @@ __device__ __forceinline__ float correction(float before, float now) {
 
 // 1 / l, and 0 where no key was seen, so that the output is 0; NaN stays NaN.
 __device__ __forceinline__ float inverse(float l) { return l == 0.0f ? 0.0f : 1.0f / l; }
-
-// The natural logarithm of the sum of exponentials.
-__device__ __forceinline__ float logSumExp(float m, float l) {
-  return l == 0.0f ? EMPTY : (m + log2f(l)) * LN_2;
-}
