@@ -29,7 +29,7 @@ constexpr Rescale DIALECT = Rescale(FOLDMAX_RESCALE);
 constexpr int WARP_KEYS = 32; // that a warp takes at a time: a key a lane
 
 // Of rows in shared memory, see pieceAt.
-constexpr int pitchOf(int dim, Type type) {
+__device__ constexpr int pitchOf(int dim, Type type) {
   return (dim * sizeOf(type) + 127) / 128 * 128;
 }
 constexpr int KEY_PITCH = pitchOf(KEY_DIM, KEY_TYPE);       // bytes

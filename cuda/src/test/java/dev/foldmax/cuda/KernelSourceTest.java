@@ -8,7 +8,10 @@ import java.net.URI;
 import java.net.URISyntaxException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.regex.MatchResult;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
@@ -43,6 +46,25 @@ class KernelSourceTest {
           .headers()
           .forEach((header, text) -> assertThat(text).as(header).doesNotContain("#include <"));
     }
+  }
+
+  /** nvcc takes a function without a space for one of the host, NVRTC refuses it. */
+  @Test
+  void everyFunctionSaysWhereItRuns() throws IOException, URISyntaxException {
+    Pattern function = Pattern.compile("(?m)^[a-zA-Z][^;={}()/#]*\\([^;{}]*\\)\\s*\\{");
+    int functions = 0;
+    for (String name : sources()) {
+      KernelSource source = KernelSource.load(name);
+      List<String> texts = new ArrayList<>(source.headers().values());
+      texts.add(source.text());
+      for (String text : texts) {
+        for (MatchResult found : function.matcher(text).results().toList()) {
+          assertThat(found.group()).as(name).containsAnyOf("__device__", "__global__", "alignas");
+          functions++;
+        }
+      }
+    }
+    assertThat(functions).isGreaterThan(100);
   }
 
   @Test
