@@ -6,6 +6,9 @@ module dev.foldmax.cli {
   requires static jdk.incubator.vector;
   requires jdk.management;
   requires static org.jspecify;
+  requires java.desktop;
+  requires org.jfree.jfreechart;
+  requires org.jfree.svg;
   requires tools.jackson.core;
 
   // picocli reads annotations and sets fields by reflection.

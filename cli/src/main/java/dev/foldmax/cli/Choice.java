@@ -85,4 +85,11 @@ abstract class Choice<E extends Enum<E>> implements ITypeConverter<E> {
       super(BackendOptions.Name.class);
     }
   }
+
+  /** For {@code --backend} of bench. */
+  static final class OfBenchBackend extends Choice<BenchCommand.Name> {
+    OfBenchBackend() {
+      super(BenchCommand.Name.class);
+    }
+  }
 }

@@ -21,7 +21,7 @@ import picocli.CommandLine.Spec;
     description = "Online softmax and exact attention.",
     mixinStandardHelpOptions = true,
     versionProvider = Main.Version.class,
-    synopsisSubcommandLabel = "(attend | softmax | info)",
+    synopsisSubcommandLabel = "(attend | softmax | info | bench)",
     footer = {
       "",
       "Examples:",
@@ -80,11 +80,13 @@ public final class Main implements Runnable {
       case "attend" -> line.addSubcommand(new AttendCommand());
       case "softmax" -> line.addSubcommand(new SoftmaxCommand());
       case "info" -> line.addSubcommand(new InfoCommand());
+      case "bench" -> line.addSubcommand(new BenchCommand());
       case "-V", "--version" -> {}
       default ->
           line.addSubcommand(new AttendCommand())
               .addSubcommand(new SoftmaxCommand())
               .addSubcommand(new InfoCommand())
+              .addSubcommand(new BenchCommand())
               .addSubcommand(new AutoComplete.GenerateCompletion());
     }
     UsageMessage.convertWith(line);
@@ -97,7 +99,8 @@ public final class Main implements Runnable {
 
   @Override
   public void run() {
-    throw new ParameterException(spec.commandLine(), "missing a command: attend, softmax or info");
+    throw new ParameterException(
+        spec.commandLine(), "missing a command: attend, softmax, info or bench");
   }
 
   /** Runs a command; an error of the JVM, such as a heap too small, is a failure like others. */

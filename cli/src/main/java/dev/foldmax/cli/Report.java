@@ -49,10 +49,15 @@ final class Report {
     field("backend", json);
   }
 
+  /** The form for machines. */
+  String json() {
+    return Json.write(fields);
+  }
+
   /** Prints one of the two forms. */
   void print(PrintWriter out, boolean json) {
     if (json) {
-      out.println(Json.write(fields));
+      out.println(json());
     } else {
       out.println(title);
       int width = lines.stream().mapToInt(line -> line.label().length()).max().orElse(0);

@@ -89,8 +89,7 @@ final class UsageMessage {
               + AttentionOptions.causalHint(exception.getCommandLine());
     }
     List<String> suggestions = exception.getSuggestions();
-    return suggestions.isEmpty()
-        ? text
-        : text + "; did you mean " + String.join(" or ", suggestions);
+    // The nearest comes first; those behind it are far.
+    return suggestions.isEmpty() ? text : text + "; did you mean " + suggestions.getFirst();
   }
 }

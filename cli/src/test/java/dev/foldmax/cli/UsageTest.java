@@ -40,7 +40,8 @@ class UsageTest {
   @Test
   void wantsACommand() {
     assertThat(wrong())
-        .isEqualTo("foldmax: missing a command: attend, softmax or info (see foldmax --help)");
+        .isEqualTo(
+            "foldmax: missing a command: attend, softmax, info or bench (see foldmax --help)");
   }
 
   @Test
@@ -78,7 +79,7 @@ class UsageTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"attend", "softmax", "info", ""})
+  @ValueSource(strings = {"attend", "softmax", "info", "bench", ""})
   void helpShowsExamples(String command) {
     String help = (command.isEmpty() ? run("--help") : run(command, "--help")).succeeded().out();
 

@@ -1,6 +1,7 @@
 package dev.foldmax.io;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.FileChannel;
 import java.nio.file.AccessDeniedException;
@@ -21,13 +22,29 @@ import java.util.concurrent.ThreadLocalRandom;
 import org.jspecify.annotations.Nullable;
 
 /** Writes a file whole or not at all. */
-final class AtomicFile {
+public final class AtomicFile {
   private AtomicFile() {}
 
   /** What to write. */
   @FunctionalInterface
   interface Content {
     void writeTo(FileChannel channel) throws IOException;
+  }
+
+  /**
+   * Writes a file of the given bytes, or leaves what was there.
+   *
+   * @throws FileSystemException that names the target, whatever cannot be written
+   */
+  public static void write(Path target, byte[] bytes) throws IOException {
+    write(
+        target,
+        channel -> {
+          ByteBuffer rest = ByteBuffer.wrap(bytes);
+          while (rest.hasRemaining()) {
+            channel.write(rest);
+          }
+        });
   }
 
   /** As many links as a path may follow before it is taken to go round in circles. */
