@@ -20,12 +20,13 @@ import picocli.CommandLine.Spec;
     description = "Online softmax and exact attention.",
     mixinStandardHelpOptions = true,
     versionProvider = Main.Version.class,
-    synopsisSubcommandLabel = "(attend | softmax | info)",
+    synopsisSubcommandLabel = "(attend | softmax | explain | info)",
     footer = {
       "",
       "Examples:",
       "  foldmax attend sample.safetensors --check",
       "  foldmax softmax logits.npy --out p.npy",
+      "  foldmax explain sample.safetensors --html page.html",
       "  foldmax info",
       "",
       "foldmax COMMAND --help shows more of them."
@@ -78,11 +79,13 @@ public final class Main implements Runnable {
     switch (args.length == 0 ? "" : args[0]) {
       case "attend" -> line.addSubcommand(new AttendCommand());
       case "softmax" -> line.addSubcommand(new SoftmaxCommand());
+      case "explain" -> line.addSubcommand(new ExplainCommand());
       case "info" -> line.addSubcommand(new InfoCommand());
       case "-V", "--version" -> {}
       default ->
           line.addSubcommand(new AttendCommand())
               .addSubcommand(new SoftmaxCommand())
+              .addSubcommand(new ExplainCommand())
               .addSubcommand(new InfoCommand());
     }
     UsageMessage.convertWith(line);
@@ -95,7 +98,8 @@ public final class Main implements Runnable {
 
   @Override
   public void run() {
-    throw new ParameterException(spec.commandLine(), "missing a command: attend, softmax or info");
+    throw new ParameterException(
+        spec.commandLine(), "missing a command: attend, softmax, explain or info");
   }
 
   /** Runs a command; an error of the JVM, such as a heap too small, is a failure like others. */
