@@ -231,6 +231,9 @@ final class ExplainCommand implements Callable<Integer> {
         throw wrong("--row needs a FILE whose tensor has rows");
       }
     } else {
+      if (tensors.hasExpected()) {
+        throw wrong("--expected: foldmax explain compares with the reference");
+      }
       tensors.validate(false);
     }
     if (tile != null && tile < 1) {
@@ -326,17 +329,19 @@ final class ExplainCommand implements Callable<Integer> {
         rows.noun(),
         String.format(
             Locale.ROOT,
-            "%d of %d, which sees %d of %d keys, in tiles of %d",
+            "%d of %d, which sees %d of %d %ss, in tiles of %d",
             chosen,
             rows.rows(),
             one.visibleKeys(),
             one.keys(),
+            rows.keyNoun(),
             keysOfTile));
     boolean ordinary = one.condition() == Row.Condition.ORDINARY;
     return new Explanation(
         tensors.title(),
         report.lines(),
         rows.noun(),
+        rows.keyNoun(),
         chosen,
         one,
         rows.trouble(one),

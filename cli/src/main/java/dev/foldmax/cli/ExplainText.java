@@ -50,7 +50,7 @@ final class ExplainText {
     }
     if (row.condition() == Row.Condition.EMPTY) {
       sentence(
-          "No key is visible: the output is 0, and the logsumexp "
+          "No " + explanation.keyNoun() + " is visible: the output is 0, and the logsumexp "
               + Quantity.rounded(row.oracleLse())
               + ".");
     }
@@ -124,9 +124,7 @@ final class ExplainText {
         line.append(isMax ? '_' : isTile ? '.' : ' ');
       }
       String label =
-          level == height - 1
-              ? Quantity.rounded(top)
-              : level == 0 ? Quantity.rounded(bottom) : "";
+          level == height - 1 ? Quantity.rounded(top) : level == 0 ? Quantity.rounded(bottom) : "";
       plotLine(label, line.toString());
     }
     StringBuilder marks = new StringBuilder();
@@ -175,22 +173,25 @@ final class ExplainText {
     lines.add(
         String.format(
             Locale.ROOT,
-            "  entropy %s nats: as an even spread over %s keys",
+            "  entropy %s nats: as an even spread over %s %ss",
             Quantity.rounded(weights.entropy()),
-            Quantity.rounded(weights.perplexity())));
+            Quantity.rounded(weights.perplexity()),
+            explanation.keyNoun()));
     List<String> covers = new ArrayList<>();
     for (int i = 0; i < weights.covers().size(); i++) {
       int keys = weights.covers().get(i);
       covers.add(
           Quantity.percent(Weights.SHARES.get(i))
               + " in "
-              + (keys < 0 ? "more than all keys" : count(keys, "key")));
+              + (keys < 0
+                  ? "more than all " + explanation.keyNoun() + "s"
+                  : count(keys, explanation.keyNoun())));
     }
     lines.add("  weight  " + String.join(", ", covers));
     if (weights.sink() > 0) {
       lines.add("  sink    " + share(weights.sink()) + " of the weight");
     }
-    heading("The keys that matter");
+    heading("The " + explanation.keyNoun() + "s that matter");
     for (int i = 0; i < weights.largest().size(); i += KEYS_OF_LINE) {
       List<Key> some =
           weights.largest().subList(i, Math.min(i + KEYS_OF_LINE, weights.largest().size()));
@@ -227,7 +228,8 @@ final class ExplainText {
             + rows
             + (head.numbers().size() < head.rows() ? " of " + head.rows() : "")
             + " and "
-            + count(head.visibleTiles(), "tile"));
+            + count(head.visibleTiles(), "tile")
+            + (head.rowsThatAreNaN() == 0 ? "" : "; " + head.rowsThatAreNaN() + " of them NaN"));
     lines.add(
         String.format(
                 Locale.ROOT,

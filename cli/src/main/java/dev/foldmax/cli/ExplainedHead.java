@@ -42,6 +42,11 @@ final class ExplainedHead implements ExplainedRows {
   }
 
   @Override
+  public String keyNoun() {
+    return "key";
+  }
+
+  @Override
   public long rows() {
     return head.queries();
   }
@@ -212,7 +217,7 @@ final class ExplainedHead implements ExplainedRows {
 
   @Override
   public List<String> trouble(Row row) {
-    List<String> sentences = new ArrayList<>(ExplainedTensor.badScores("key", row));
+    List<String> sentences = new ArrayList<>(ExplainedTensor.badScores(keyNoun(), row));
     if (!sentences.isEmpty()) {
       return sentences;
     }

@@ -11,6 +11,9 @@ interface ExplainedRows {
   /** What one of them is called, such as {@code query}. */
   String noun();
 
+  /** What a row has a score for, such as {@code key}. */
+  String keyNoun();
+
   /** How many there are. */
   long rows();
 

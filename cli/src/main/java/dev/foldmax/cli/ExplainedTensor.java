@@ -34,6 +34,11 @@ final class ExplainedTensor implements ExplainedRows {
   }
 
   @Override
+  public String keyNoun() {
+    return "element";
+  }
+
+  @Override
   public long rows() {
     return Rows.count(x);
   }
@@ -108,7 +113,7 @@ final class ExplainedTensor implements ExplainedRows {
 
   @Override
   public List<String> trouble(Row row) {
-    return badScores("element", row);
+    return badScores(keyNoun(), row);
   }
 
   /** What makes a row NaN. */

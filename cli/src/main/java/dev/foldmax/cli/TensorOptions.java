@@ -217,6 +217,11 @@ final class TensorOptions {
     return !byOption().isEmpty();
   }
 
+  /** Whether an output to expect is given. */
+  boolean hasExpected() {
+    return expected != null;
+  }
+
   /** All files that will be read. */
   List<Path> paths() {
     List<Path> paths = new ArrayList<>(byOption().values());

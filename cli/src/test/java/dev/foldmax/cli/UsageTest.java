@@ -40,7 +40,7 @@ class UsageTest {
   @Test
   void wantsACommand() {
     assertThat(wrong())
-        .isEqualTo("foldmax: missing a command: attend, softmax or info (see foldmax --help)");
+        .isEqualTo("foldmax: missing a command: attend, softmax, explain or info (see foldmax --help)");
   }
 
   @Test
@@ -78,7 +78,7 @@ class UsageTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"attend", "softmax", "info", ""})
+  @ValueSource(strings = {"attend", "softmax", "explain", "info", ""})
   void helpShowsExamples(String command) {
     String help = (command.isEmpty() ? run("--help") : run(command, "--help")).succeeded().out();
 

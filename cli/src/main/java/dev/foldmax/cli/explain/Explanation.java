@@ -10,6 +10,7 @@ import org.jspecify.annotations.Nullable;
  * @param title what is explained, in a few words that may hold anything, such as a file's name
  * @param facts more of the same by name, such as the attention and the tensors
  * @param rowNoun such as {@code query}
+ * @param keyNoun what a row has a score for, such as {@code key}
  * @param rowNumber its number among the rows of the head
  * @param row the row
  * @param trouble sentences on what keeps numbers from being numbers; empty for most rows
@@ -25,6 +26,7 @@ public record Explanation(
     String title,
     Map<String, String> facts,
     String rowNoun,
+    String keyNoun,
     long rowNumber,
     Row row,
     List<String> trouble,

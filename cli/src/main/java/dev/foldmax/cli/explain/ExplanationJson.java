@@ -39,6 +39,7 @@ public final class ExplanationJson {
     Row row = explanation.row();
     Map<String, @Nullable Object> json = new LinkedHashMap<>();
     json.put("noun", explanation.rowNoun());
+    json.put("keyNoun", explanation.keyNoun());
     json.put("number", explanation.rowNumber());
     json.put("condition", row.condition().name());
     json.put("trouble", explanation.trouble());
@@ -147,6 +148,7 @@ public final class ExplanationJson {
     Map<String, @Nullable Object> json = new LinkedHashMap<>();
     json.put("rows", head.rows());
     json.put("numbers", head.numbers());
+    json.put("rowsThatAreNaN", head.rowsThatAreNaN());
     json.put("tiles", head.tiles());
     json.put("visibleTiles", head.visibleTiles());
     json.put("tilesOfColumn", tilesOfColumn);

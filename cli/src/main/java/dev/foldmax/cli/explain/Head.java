@@ -2,6 +2,7 @@ package dev.foldmax.cli.explain;
 
 import dev.foldmax.Rescale;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 
 /**
@@ -13,6 +14,7 @@ public final class Head {
   private final long rows;
   private final List<Long> numbers;
   private final double[][] tileMaxima;
+  private final boolean[] isNaN;
   private final int dimension;
 
   /**
@@ -20,7 +22,8 @@ public final class Head {
    *
    * @param rows how many there are
    * @param numbers which of them are looked at, ascending
-   * @param tileMaxima (numbers, tiles), natural; -inf for a tile without a visible key
+   * @param tileMaxima (numbers, tiles), natural; -inf for a tile without a visible key;
+   *     a row with a NaN or +inf is NaN, and counts nowhere
    * @param dimension of the values; a correction takes one multiplication more, for the sum
    */
   public Head(long rows, List<Long> numbers, double[][] tileMaxima, int dimension) {
@@ -30,8 +33,17 @@ public final class Head {
     }
     this.rows = rows;
     this.numbers = List.copyOf(numbers);
-    this.tileMaxima = tileMaxima;
+    this.tileMaxima = tileMaxima.clone();
+    this.isNaN = new boolean[tileMaxima.length];
     this.dimension = dimension;
+    for (int i = 0; i < tileMaxima.length; i++) {
+      isNaN[i] = Arrays.stream(tileMaxima[i]).anyMatch(Row::isBad);
+      if (isNaN[i]) {
+        double[] nothing = new double[tileMaxima[i].length];
+        Arrays.fill(nothing, Double.NEGATIVE_INFINITY);
+        this.tileMaxima[i] = nothing;
+      }
+    }
   }
 
   /** The maxima of the tiles of a row of scores. */
@@ -40,7 +52,7 @@ public final class Head {
     for (int t = 0; t < maxima.length; t++) {
       maxima[t] = Double.NEGATIVE_INFINITY;
       for (int j = t * tile; j < Math.min((t + 1) * tile, scores.length); j++) {
-        maxima[t] = Math.max(maxima[t], scores[j]); // keeps a NaN, which raises nothing
+        maxima[t] = Math.max(maxima[t], scores[j]); // keeps a NaN
       }
     }
     return maxima;
@@ -64,6 +76,15 @@ public final class Head {
   /** The maxima, (numbers, tiles). */
   double[][] tileMaxima() {
     return tileMaxima;
+  }
+
+  /** How many of the rows that are looked at are NaN. */
+  public int rowsThatAreNaN() {
+    int count = 0;
+    for (boolean one : isNaN) {
+      count += one ? 1 : 0;
+    }
+    return count;
   }
 
   /** How many numbers a correction multiplies: the sum and the output. */
@@ -110,18 +131,19 @@ public final class Head {
 
   /**
    * Where maxima rose: for each row, and each of some equally wide ranges of tiles, how often; -1
-   * for a range without a visible key. Ranges hold more than one tile where there are more tiles
+   * for a range without a visible key, -2 for all of a row that is NaN. Ranges hold more than one tile where there are more tiles
    * than columns.
    *
    * @param tilesOfColumn tiles of a range, at least 1
    */
   public List<List<Integer>> rises(int tilesOfColumn) {
     List<List<Integer>> map = new ArrayList<>();
-    for (double[] maxima : tileMaxima) {
+    for (int i = 0; i < tileMaxima.length; i++) {
+      double[] maxima = tileMaxima[i];
       List<Integer> columns = new ArrayList<>();
       double max = Double.NEGATIVE_INFINITY;
       for (int begin = 0; begin < maxima.length; begin += tilesOfColumn) {
-        int rises = -1;
+        int rises = isNaN[i] ? -2 : -1;
         for (int t = begin; t < Math.min(begin + tilesOfColumn, maxima.length); t++) {
           if (maxima[t] == Double.NEGATIVE_INFINITY) {
             continue;

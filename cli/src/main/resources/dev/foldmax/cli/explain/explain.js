@@ -34,7 +34,7 @@
       if (value === true) element.setAttribute(key, "");
       else if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value);
     }
-    element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+    element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
     return element;
   }
 
@@ -43,6 +43,15 @@
     for (const [key, value] of Object.entries(attributes || {})) element.setAttribute(key, value);
     if (content !== undefined) element.textContent = content;
     return element;
+  }
+
+  /** A group with the pattern of what is hidden. */
+  function hatching(id) {
+    const pattern = draw("pattern", { id, width: 5, height: 5, patternUnits: "userSpaceOnUse" });
+    pattern.append(draw("path", { class: "hatchLine", d: "M0 5L5 0" }));
+    const group = draw("g");
+    group.append(pattern);
+    return group;
   }
 
   /** A number that keeps all of its digits for whoever copies them. */
@@ -55,8 +64,11 @@
     return element;
   }
 
+  /** The class of a column's cells: numbers, bars that a narrow page leaves out, or long texts. */
+  const kind = (column) => (column.n ? "n" : column.bars ? "bars" : column.long ? "long" : null);
+
   function table(caption, columns, rows, classes) {
-    const head = el("tr", {}, columns.map((c) => el("th", { scope: "col", class: c.n ? "n" : null }, c.name)));
+    const head = el("tr", {}, columns.map((c) => el("th", { scope: "col", class: kind(c) }, c.name)));
     const body = rows.map((row, i) =>
       el(
         "tr",
@@ -64,7 +76,7 @@
         row.map((cell, j) =>
           j === 0
             ? el("th", { scope: "row" }, cell)
-            : el("td", { class: columns[j].n ? "n" : columns[j].bars ? "bars" : null }, cell)
+            : el("td", { class: kind(columns[j]) }, cell)
         )
       )
     );
@@ -96,7 +108,7 @@
 
   const row = data.row;
   const noun = row.noun;
-  const keyNoun = row.valueDimension > 0 || noun === "query" ? "key" : "element";
+  const keyNoun = row.keyNoun;
   const ordinary = row.condition === "ORDINARY";
 
   function header() {
@@ -188,17 +200,18 @@
   function chart() {
     const place = el("div", {});
     const rises = [...Array(count).keys()].filter(rose);
+    const anyHidden = steps.visible.includes(0);
     const where = rises.length > 20 ? "" : rises.length > 0 ? `, at ${rises.length === 1 ? "tile" : "tiles"} ${rises.map((t) => t + 1).join(", ")}` : "";
     section(
       "staircase",
       "The staircase of the maximum",
-      el("p", {}, `The line is m, the running maximum; dots are each tile's own maximum. Where a dot rises above the line (a triangle), m rises and what was added before is multiplied by the correction c. Click to step to a tile.`),
+      el("p", {}, `The line is m, the running maximum; dots are each tile's own maximum. Where a dot rises above the line (a triangle), m rises and what was added before is multiplied by the correction c, from 1, which changes nothing, down to 0, which forgets it. ${anyHidden ? "Hatched tiles are hidden. " : ""}Click to step to a tile.`),
       place
     );
     const left = 56;
     const panels = [
       { name: "m, and each tile's maximum", height: 190 },
-      { name: "correction c, where m rises: 1 changes nothing, 0 forgets all before", height: 64 },
+      { name: "correction c, where m rises", height: 64 },
       { name: "l, the sum so far", height: 64 },
       { name: "weight that the tile ends with", height: 64 },
     ];
@@ -246,6 +259,15 @@
         }
         return y;
       };
+      // Tiles without a visible key, behind everything.
+      const seen = binned((a, b) => a || b, false, (t) => steps.visible[t] > 0);
+      let hidden = "";
+      seen.forEach((some, b) => {
+        if (!some) hidden += `M${x(b)} ${head}H${x(b + 1)}V${height - 20}H${x(b)}z`;
+      });
+      const shade = hatching("hatch-tiles");
+      shade.append(draw("path", { fill: "url(#hatch-tiles)", d: hidden }));
+      image.append(shade);
       const finite = [...m, ...tops].filter(Number.isFinite);
       // The first panel: m as steps, tile maxima as dots, rises as triangles.
       const low = Math.min(...finite);
@@ -467,7 +489,7 @@
     const h = data.head;
     const where = noun === "query" ? "head" : "tensor";
     const sampled = h.numbers.length < h.rows ? `${plural(h.numbers.length, noun)} of ${h.rows}, evenly spaced` : plural(h.rows, noun);
-    const box = section("head", `The whole ${where}: where maxima rise`, el("p", {}, `${sampled}, ${plural(h.tiles, "tile")} each${h.tilesOfColumn > 1 ? `, ${h.tilesOfColumn} tiles a column` : ""}. A mark is a place where the maximum of a ${noun} rises; the larger, the more often.`));
+    const box = section("head", `The whole ${where}: where maxima rise`, el("p", {}, `${sampled}, ${plural(h.tiles, "tile")} each${h.tilesOfColumn > 1 ? `, ${h.tilesOfColumn} tiles a column` : ""}. A mark is a place where the maximum of a ${noun} rises; the larger, the more often.${h.rowsThatAreNaN > 0 ? ` ${h.rowsThatAreNaN} of them ${h.rowsThatAreNaN === 1 ? "is" : "are"} NaN.` : ""}`));
     if (h.visibleTiles > 0) map(box, h, where);
     dialects(box, h);
   }
@@ -495,7 +517,7 @@
     let mark = null;
     const say = () => {
       const rises = h.rises[atRow][atColumn];
-      readout.textContent = `${noun} ${h.numbers[atRow]}, ${tilesOf(atColumn)}: ${rises < 0 ? "hidden" : rises === 0 ? "the maximum stays" : `the maximum rises ${plural(rises, "time")}`}.`;
+      readout.textContent = `${noun} ${h.numbers[atRow]}, ${tilesOf(atColumn)}: ${rises === -2 ? `the ${noun} is NaN` : rises === -1 ? "hidden" : rises === 0 ? "the maximum stays" : `the maximum rises ${plural(rises, "time")}`}.`;
       if (mark) mark();
     };
     responsive(place, (width) => {
@@ -514,29 +536,26 @@
         role: "img",
         "aria-label": `Map of rises, ${plural(rows, noun)} by ${plural(columns, "column")} of tiles. Arrow keys move, and the place is read out below.`,
       });
-      const hatch = draw("pattern", { id: "hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse" });
-      hatch.append(draw("path", { class: "hatchLine", d: "M0 5L5 0" }));
-      const defs = draw("defs");
-      defs.append(hatch);
-      image.append(defs);
-      const gap = w > 5 && hgt > 5 ? 1 : 0;
+      image.append(hatching("hatch-map"));
+      const gapX = w > 5 ? 1 : 0;
+      const gapY = hgt >= 4 ? 1 : 0;
       const paths = { seen: "", hidden: "", rise: "" };
       h.rises.forEach((line, r) =>
         line.forEach((rises, c) => {
           const x = left + c * w;
           const y = top + r * hgt;
-          const cell = `M${x.toFixed(2)} ${y.toFixed(2)}h${(w - gap).toFixed(2)}v${(hgt - gap).toFixed(2)}h-${(w - gap).toFixed(2)}z`;
+          const cell = `M${x.toFixed(2)} ${y.toFixed(2)}h${(w - gapX).toFixed(2)}v${(hgt - gapY).toFixed(2)}h-${(w - gapX).toFixed(2)}z`;
           if (rises < 0) paths.hidden += cell;
           else paths.seen += cell;
           if (rises > 0) {
             const part = Math.max(0.45, Math.sqrt(rises / most));
-            const mw = Math.max(2, (w - gap) * part);
-            const mh = Math.max(2, (hgt - gap) * part);
-            paths.rise += `M${(x + (w - gap - mw) / 2).toFixed(2)} ${(y + (hgt - gap - mh) / 2).toFixed(2)}h${mw.toFixed(2)}v${mh.toFixed(2)}h-${mw.toFixed(2)}z`;
+            const mw = Math.max(2, (w - gapX) * part);
+            const mh = Math.max(2, (hgt - gapY) * part);
+            paths.rise += `M${(x + (w - gapX - mw) / 2).toFixed(2)} ${(y + (hgt - gapY - mh) / 2).toFixed(2)}h${mw.toFixed(2)}v${mh.toFixed(2)}h-${mw.toFixed(2)}z`;
           }
         })
       );
-      image.append(draw("path", { class: "cellHidden", d: paths.hidden }), draw("path", { class: "cellSeen", d: paths.seen }), draw("path", { class: "cellRise", d: paths.rise }));
+      image.append(draw("path", { fill: "url(#hatch-map)", d: paths.hidden }), draw("path", { class: "cellSeen", d: paths.seen }), draw("path", { class: "cellRise", d: paths.rise }));
       const every = Math.ceil(rows / (height / 16));
       h.numbers.forEach((number, r) => {
         const chosen = number === row.number;
@@ -622,7 +641,7 @@
       "without",
       "Without the maximum",
       el("p", {}, "What if nothing were subtracted before the exponential? exp(S) is held in f32 or f16; sums and products are in f32."),
-      table("exp(S) as it stands", [{ name: "exp(S) in" }, { name: "result" }, { name: "too large (inf)" }, { name: "too small (0)" }, { name: "subnormal", n: true }, { name: "sum", n: true }, { name: "largest error", n: true }], rows)
+      table("exp(S) as it stands", [{ name: "exp(S) in" }, { name: "result", long: true }, { name: "too large (inf)", long: true }, { name: "too small (0)", long: true }, { name: "subnormal", n: true }, { name: "sum", n: true }, { name: "largest error", n: true }], rows)
     );
   }
 
@@ -662,5 +681,5 @@
     errors();
     bits();
   }
-  page.append(el("p", { class: "soft" }, `Made by foldmax explain. ${data.trace && ordinary ? `The fold above is in float64, in dialect ${data.trace.dialect}. ` : ""}All numbers are on this page: point at one for all of its digits.`));
+  page.append(el("p", { class: "soft" }, `Made by foldmax explain. ${data.trace && ordinary ? `The fold above is in float64, in dialect ${data.trace.dialect}. ` : ""}Point at a number for all of its digits.`));
 })();
