@@ -50,7 +50,9 @@ final class ExplainText {
     }
     if (row.condition() == Row.Condition.EMPTY) {
       sentence(
-          "No " + explanation.keyNoun() + " is visible: the output is 0, and the logsumexp "
+          "No "
+              + explanation.keyNoun()
+              + " is visible: the output is 0, and the logsumexp "
               + Quantity.rounded(row.oracleLse())
               + ".");
     }

@@ -4,13 +4,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.File;
-import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.logging.Level;
+import java.util.logging.Logger;
 import org.openqa.selenium.By;
 import org.openqa.selenium.WebElement;
 import org.openqa.selenium.chrome.ChromeDriver;
@@ -24,6 +24,9 @@ import org.openqa.selenium.logging.LoggingPreferences;
 final class Browser implements AutoCloseable {
   /** Set where tests are to fail without a browser, not to be skipped. */
   private static final String REQUIRED = "FOLDMAX_TEST_BROWSER";
+
+  /** Held, for a logger that nobody holds forgets its level. Its warnings are of no use here. */
+  private static final Logger DEVTOOLS = Logger.getLogger("org.openqa.selenium.devtools");
 
   private final ChromeDriver driver;
 
@@ -41,6 +44,7 @@ final class Browser implements AutoCloseable {
       assumeTrue(isThere, "no chromium with a chromedriver on the path: pages are not tested");
     }
     assertThat(isThere).as("chromium and chromedriver, as %s wants", REQUIRED).isTrue();
+    DEVTOOLS.setLevel(Level.OFF);
     LoggingPreferences logs = new LoggingPreferences();
     logs.enable(LogType.BROWSER, Level.ALL);
     ChromeOptions options = new ChromeOptions();
@@ -135,17 +139,6 @@ final class Browser implements AutoCloseable {
     return driver.manage().logs().get(LogType.BROWSER).getAll().stream()
         .map(LogEntry::getMessage)
         .toList();
-  }
-
-  /** A picture of the whole page. */
-  void screenshot(Path file) throws IOException {
-    Object height = script("return document.documentElement.scrollHeight");
-    Object width = script("return innerWidth");
-    Map<String, Object> clip = Map.of("x", 0, "y", 0, "width", width, "height", height, "scale", 1);
-    Map<String, Object> picture =
-        driver.executeCdpCommand(
-            "Page.captureScreenshot", Map.of("captureBeyondViewport", true, "clip", clip));
-    Files.write(file, java.util.Base64.getDecoder().decode((String) picture.get("data")));
   }
 
   @Override

@@ -323,7 +323,7 @@ class ExplainTest {
 
   @Test
   void aLongRowHasLargerTiles() throws IOException {
-    Path file = npy(folder.resolve("long.npy"), random(10, DType.F32, 600_000));
+    Path file = npy(folder.resolve("long.npy"), random(10, DType.F32, 530_000));
 
     JsonNode json = explain(file, "--html", folder.resolve("p.html"));
 
@@ -332,7 +332,7 @@ class ExplainTest {
     assertThat(json.at("/head/rises/0").size()).isLessThanOrEqualTo(128);
     assertThat(Files.size(folder.resolve("p.html"))).isLessThan(3_000_000);
     assertThat(run("explain", file, "--tile=100").failed(2))
-        .contains("a row of 600000 keys would have more than 4096 tiles, so expected at least 147");
+        .contains("a row of 530000 keys would have more than 4096 tiles, so expected at least 130");
   }
 
   @Test

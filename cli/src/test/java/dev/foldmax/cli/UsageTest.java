@@ -40,7 +40,8 @@ class UsageTest {
   @Test
   void wantsACommand() {
     assertThat(wrong())
-        .isEqualTo("foldmax: missing a command: attend, softmax, explain or info (see foldmax --help)");
+        .isEqualTo(
+            "foldmax: missing a command: attend, softmax, explain or info (see foldmax --help)");
   }
 
   @Test

@@ -22,8 +22,8 @@ public final class Head {
    *
    * @param rows how many there are
    * @param numbers which of them are looked at, ascending
-   * @param tileMaxima (numbers, tiles), natural; -inf for a tile without a visible key;
-   *     a row with a NaN or +inf is NaN, and counts nowhere
+   * @param tileMaxima (numbers, tiles), natural; -inf for a tile without a visible key; a row with
+   *     a NaN or +inf is NaN, and counts nowhere
    * @param dimension of the values; a correction takes one multiplication more, for the sum
    */
   public Head(long rows, List<Long> numbers, double[][] tileMaxima, int dimension) {
@@ -131,8 +131,8 @@ public final class Head {
 
   /**
    * Where maxima rose: for each row, and each of some equally wide ranges of tiles, how often; -1
-   * for a range without a visible key, -2 for all of a row that is NaN. Ranges hold more than one tile where there are more tiles
-   * than columns.
+   * for a range without a visible key, -2 for all of a row that is NaN. Ranges hold more than one
+   * tile where there are more tiles than columns.
    *
    * @param tilesOfColumn tiles of a range, at least 1
    */
