@@ -11,6 +11,7 @@ import dev.foldmax.DType;
 import dev.foldmax.SoftmaxState;
 import dev.foldmax.Tensor;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -337,6 +338,7 @@ class ExplainPageTest {
     Path file = npy(folder.resolve(name), random(6, DType.F32, 5));
     Path in = folder.resolve("<!--<script>owned.safetensors");
     safeTensors(in, Map.of("</script><script>owned()//", random(7, DType.F32, 4)));
+    Path ending = Files.createDirectory(folder.resolve("<")).resolve("script><b>{{data}}.npy");
 
     explain(file);
     assertThat(browser.text("h1")).contains(name);
@@ -346,6 +348,10 @@ class ExplainPageTest {
     explain(in, "--row=0");
     assertThat(browser.text("h1")).contains(in.getFileName().toString());
     assertThat(browser.all("script")).hasSize(2);
+
+    explain(npy(ending, random(6, DType.F32, 5)));
+    assertThat(browser.text("h1")).contains("</script><b>{{data}}.npy");
+    assertThat(browser.all("b")).isEmpty();
   }
 
   /** Should markup get in all the same, the page's policy keeps it from running. */

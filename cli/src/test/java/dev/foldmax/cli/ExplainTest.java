@@ -349,6 +349,21 @@ class ExplainTest {
         .isEqualTo(page.toString());
   }
 
+  /** Where no browser is, this at least; ExplainPageTest has the rest. */
+  @Test
+  void aNameCannotEndTheDataOfThePage() throws IOException {
+    Path odd = Files.createDirectory(folder.resolve("<")).resolve("script><b>&\".npy");
+    Path page = folder.resolve("p.html");
+
+    run("explain", npy(odd, random(1, DType.F32, 4)), NO_TIMING, "--html", page).succeeded();
+
+    String html = Files.readString(page);
+    assertThat(html).contains("&lt;/script&gt;&lt;b&gt;&amp;&quot;.npy</title>");
+    assertThat(html).contains("\\u003c/script\\u003e\\u003cb\\u003e\\u0026\\\".npy");
+    assertThat(html.split("</script>", -1)).as("that of the data, and the page's own").hasSize(3);
+    assertThat(html).doesNotContain("<b>");
+  }
+
   @ParameterizedTest
   @CsvSource(
       delimiter = '|',
