@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -130,8 +131,19 @@ final class Browser implements AutoCloseable {
 
   /** The number that an element holds in full. */
   double number(String id) {
-    return Double.parseDouble(
-        String.valueOf(one("#" + id).getDomAttribute("value")).replace("inf", "Inf"));
+    return numbers().get(id);
+  }
+
+  /** The numbers of all elements that hold one in full, by their ids. */
+  Map<String, Double> numbers() {
+    Map<String, Double> numbers = new HashMap<>();
+    Map<?, ?> values =
+        (Map<?, ?>)
+            script(
+                "return Object.fromEntries("
+                    + "[...document.querySelectorAll('data')].map((d) => [d.id, d.value]))");
+    values.forEach((id, value) -> numbers.put((String) id, Double.valueOf((String) value)));
+    return numbers;
   }
 
   /** What the page wrote to the console, errors of scripts and of its policy among it. */

@@ -128,14 +128,14 @@ class ExplainPageTest {
       state.addTile(scores, values);
       double correction = state.max() == max ? 1 : Math.exp(max - state.max());
 
-      assertThat(browser.number("m-after")).isEqualTo(state.max(), CLOSE);
-      assertThat(browser.number("c")).isEqualTo(correction, CLOSE);
-      assertThat(browser.number("l-after")).isEqualTo(state.sum(), CLOSE);
-      assertThat(browser.number("sum-p"))
-          .isEqualTo(state.sum() - before * correction, within(1e-9));
+      Map<String, Double> shown = browser.numbers();
+      assertThat(shown.get("m-after")).isEqualTo(state.max(), CLOSE);
+      assertThat(shown.get("c")).isEqualTo(correction, CLOSE);
+      assertThat(shown.get("l-after")).isEqualTo(state.sum(), CLOSE);
+      assertThat(shown.get("sum-p")).isEqualTo(state.sum() - before * correction, within(1e-9));
       double[] output = state.output();
       for (int d = 0; d < 3; d++) {
-        assertThat(browser.number("o-" + d)).isEqualTo(output[d] * state.sum(), CLOSE);
+        assertThat(shown.get("o-" + d)).isEqualTo(output[d] * state.sum(), CLOSE);
       }
       assertThat(browser.text("#where")).startsWith("Tile " + (t + 1) + " of " + tiles);
       max = state.max();
@@ -219,6 +219,20 @@ class ExplainPageTest {
     assertThat(button("Forward to the next rise").isEnabled()).isFalse();
     assertThat(browser.one("svg.chart").getAccessibleName())
         .contains("the maximum rises " + rises.size() + " time");
+  }
+
+  @Test
+  void keepsAStaleMaximum() throws IOException {
+    Path x = npy(folder.resolve("x.npy"), Tensor.of(new float[] {0, 1, 5}, 3));
+    explain(x, "--tile=1", "--rescale=lazy", "--tau=4"); // 2.77 natural
+
+    button("Forward one tile").click();
+    assertThat(browser.number("m-after")).isZero();
+    assertThat(browser.number("sum-p")).isEqualTo(Math.E, CLOSE);
+    assertThat(browser.text("#where")).contains("max(S) lies above m by 1,", "the stale m stays");
+    button("Forward one tile").click();
+    assertThat(browser.number("m-after")).isEqualTo(5);
+    assertThat(browser.number("l-after")).isEqualTo((1 + Math.E) * Math.exp(-5) + 1, CLOSE);
   }
 
   @Test

@@ -153,7 +153,7 @@
       "dl",
       { class: "tiles" },
       fact(`${keyNoun}s seen`, text(row.visibleKeys), `of ${row.keys}, in tiles of ${trace.tile}`),
-      fact("m, the maximum", value(trace.max, "m")),
+      fact(lazy ? "m, perhaps stale" : "m, the maximum", value(trace.max, "m")),
       fact("m rose", plural(trace.corrections, "time"), "each time l and O were corrected"),
       fact("l, the sum", value(trace.sum, "l")),
       fact("logsumexp", value(trace.logSumExp, "lse"), "m + ln l"),
@@ -172,6 +172,7 @@
   const count = steps ? steps.begin.length : 0;
   const isSink = (t) => steps.begin[t] === steps.end[t];
   const rose = (t) => num(steps.maxBefore[t]) > -Infinity && num(steps.maxAfter[t]) > num(steps.maxBefore[t]);
+  const lazy = steps !== null && num(data.trace.lazyThreshold) > 0;
   let current = 0;
   const watchers = [];
 
@@ -205,7 +206,7 @@
     section(
       "staircase",
       "The staircase of the maximum",
-      el("p", {}, `The line is m, the running maximum; dots are each tile's own maximum. Where a dot rises above the line (a triangle), m rises and what was added before is multiplied by the correction c, from 1, which changes nothing, down to 0, which forgets it. ${anyHidden ? "Hatched tiles are hidden. " : ""}Click to step to a tile.`),
+      el("p", {}, `The line is m, the running maximum; dots are each tile's own maximum. Where a dot rises ${lazy ? `more than tau, ${text(data.trace.lazyThreshold)}, ` : ""}above the line (a triangle), m rises and what was added before is multiplied by the correction c, from 1, which changes nothing, down to 0, which forgets it. ${anyHidden ? "Hatched tiles are hidden. " : ""}Click to step to a tile.`),
       place
     );
     const left = 56;
