@@ -175,7 +175,7 @@ final class AttentionOptions {
   }
 
   /** What needs no tensor. */
-  private Attention definition() {
+  Attention definition() {
     Attention attention = Attention.standard().mask(intervals()).phase(phase);
     if (scale != null) {
       attention = attention.scale(scale);

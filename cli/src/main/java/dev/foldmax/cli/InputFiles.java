@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /** The files that a command reads, mapped until this is closed. */
 final class InputFiles implements AutoCloseable {
@@ -44,6 +45,26 @@ final class InputFiles implements AutoCloseable {
     SafeTensors file = SafeTensors.open(path);
     closers.add(file::close);
     return file;
+  }
+
+  /**
+   * The tensor x of an .npy file, or one of a .safetensors file.
+   *
+   * @param tensorName which of them; null where it has only one
+   */
+  Source sole(Path path, @Nullable String tensorName) throws IOException {
+    if (!isSafeTensors(path)) {
+      return npy(path, "x");
+    }
+    SafeTensors tensors = safeTensors(path);
+    if (tensorName == null && tensors.names().size() > 1) {
+      throw new Failure(
+          path + ": has the tensors " + list(tensors.names()) + "; choose one with --tensor NAME");
+    }
+    String name =
+        tensorName == null ? tensors.names().stream().findFirst().orElse("x") : tensorName;
+    return find(tensors, path, name, name)
+        .orElseThrow(() -> new Failure(missing(path, name, tensors.names())));
   }
 
   /** A tensor of a file that {@link #safeTensors} has mapped, if it is there. */

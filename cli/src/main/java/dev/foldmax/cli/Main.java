@@ -2,9 +2,14 @@ package dev.foldmax.cli;
 
 import java.io.PrintWriter;
 import java.lang.module.ModuleDescriptor;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import picocli.AutoComplete;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
@@ -21,12 +26,12 @@ import picocli.CommandLine.Spec;
     description = "Online softmax and exact attention.",
     mixinStandardHelpOptions = true,
     versionProvider = Main.Version.class,
-    synopsisSubcommandLabel = "(attend | softmax | info | bench)",
     footer = {
       "",
       "Examples:",
       "  foldmax attend sample.safetensors --check",
       "  foldmax softmax logits.npy --out p.npy",
+      "  foldmax explain sample.safetensors --html page.html",
       "  foldmax info",
       "",
       "foldmax COMMAND --help shows more of them."
@@ -36,6 +41,19 @@ import picocli.CommandLine.Spec;
 public final class Main implements Runnable {
   private static final int USAGE_WIDTH = 100;
   private static final int STOP_SECONDS = 5;
+
+  /** The commands by name, in the order of the help. */
+  private static final Map<String, Supplier<Object>> COMMANDS = new LinkedHashMap<>();
+
+  static {
+    COMMANDS.put("attend", AttendCommand::new);
+    COMMANDS.put("softmax", SoftmaxCommand::new);
+    COMMANDS.put("explain", ExplainCommand::new);
+    COMMANDS.put("bench", BenchCommand::new);
+    COMMANDS.put("info", InfoCommand::new);
+  }
+
+  private static final Set<String> VERSION = Set.of("-V", "--version");
 
   @Spec private CommandSpec spec;
 
@@ -76,18 +94,16 @@ public final class Main implements Runnable {
    */
   static CommandLine commandLine(String... args) {
     CommandLine line = new CommandLine(new Main());
-    switch (args.length == 0 ? "" : args[0]) {
-      case "attend" -> line.addSubcommand(new AttendCommand());
-      case "softmax" -> line.addSubcommand(new SoftmaxCommand());
-      case "info" -> line.addSubcommand(new InfoCommand());
-      case "bench" -> line.addSubcommand(new BenchCommand());
-      case "-V", "--version" -> {}
-      default ->
-          line.addSubcommand(new AttendCommand())
-              .addSubcommand(new SoftmaxCommand())
-              .addSubcommand(new InfoCommand())
-              .addSubcommand(new BenchCommand())
-              .addSubcommand(new AutoComplete.GenerateCompletion());
+    line.getCommandSpec()
+        .usageMessage()
+        .synopsisSubcommandLabel("(" + String.join(" | ", COMMANDS.keySet()) + ")");
+    Supplier<Object> named = args.length == 0 ? null : COMMANDS.get(args[0]);
+    boolean isVersion = args.length > 0 && VERSION.contains(args[0]);
+    if (named != null) {
+      line.addSubcommand(named.get());
+    } else if (!isVersion) {
+      COMMANDS.values().forEach(command -> line.addSubcommand(command.get()));
+      line.addSubcommand(new AutoComplete.GenerateCompletion());
     }
     UsageMessage.convertWith(line);
     return line.setUsageHelpWidth(USAGE_WIDTH)
@@ -99,8 +115,14 @@ public final class Main implements Runnable {
 
   @Override
   public void run() {
+    List<String> names = List.copyOf(COMMANDS.keySet());
+    int last = names.size() - 1;
     throw new ParameterException(
-        spec.commandLine(), "missing a command: attend, softmax, info or bench");
+        spec.commandLine(),
+        "missing a command: "
+            + String.join(", ", names.subList(0, last))
+            + " or "
+            + names.get(last));
   }
 
   /** Runs a command; an error of the JVM, such as a heap too small, is a failure like others. */

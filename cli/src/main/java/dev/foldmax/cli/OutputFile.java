@@ -60,6 +60,15 @@ record OutputFile(String option, Path path) {
       throw new ParameterException(
           command, option + ": expected a file that ends in .npy or .safetensors, got " + path);
     }
+    refuseInputs(command, inputs);
+  }
+
+  /**
+   * Refuses a name that is also an input's.
+   *
+   * @throws ParameterException for a command line that must be changed
+   */
+  void refuseInputs(CommandLine command, Collection<Path> inputs) {
     for (Path input : inputs) {
       if (isSameFile(input, path)) {
         throw new ParameterException(

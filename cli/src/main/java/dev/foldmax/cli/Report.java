@@ -27,6 +27,13 @@ final class Report {
     lines.add(new Line(label, text));
   }
 
+  /** The lines for people so far, by label. */
+  Map<String, String> lines() {
+    Map<String, String> texts = new LinkedHashMap<>();
+    lines.forEach(line -> texts.put(line.label(), line.text()));
+    return texts;
+  }
+
   /** Adds a field for machines; see {@link Json}. */
   void field(String name, @Nullable Object value) {
     fields.put(name, value);

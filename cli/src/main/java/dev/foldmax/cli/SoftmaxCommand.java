@@ -3,7 +3,6 @@ package dev.foldmax.cli;
 import dev.foldmax.Backend;
 import dev.foldmax.DType;
 import dev.foldmax.Tensor;
-import dev.foldmax.io.SafeTensors;
 import dev.foldmax.spi.Rows;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -107,7 +106,7 @@ final class SoftmaxCommand implements Callable<Integer> {
     try (InputFiles files = new InputFiles();
         OffHeap memory = new OffHeap();
         Backend backend = backends.open()) {
-      Source source = read(files);
+      Source source = files.sole(file, tensorName);
       Tensor x = source.tensor();
       if (!x.dtype().isFloating() || x.rank() == 0) {
         throw source.expected("F64, F32, F16 or BF16 with at least one dimension");
@@ -161,24 +160,6 @@ final class SoftmaxCommand implements Callable<Integer> {
 
   private ParameterException wrong(String message) {
     return new ParameterException(spec.commandLine(), message);
-  }
-
-  private Source read(InputFiles files) throws IOException {
-    if (!InputFiles.isSafeTensors(file)) {
-      return files.npy(file, "x");
-    }
-    SafeTensors tensors = files.safeTensors(file);
-    if (tensorName == null && tensors.names().size() > 1) {
-      throw new Failure(
-          file
-              + ": has the tensors "
-              + InputFiles.list(tensors.names())
-              + "; choose one with --tensor NAME");
-    }
-    String name =
-        tensorName == null ? tensors.names().stream().findFirst().orElse("x") : tensorName;
-    return InputFiles.find(tensors, file, name, name)
-        .orElseThrow(() -> new Failure(InputFiles.missing(file, name, tensors.names())));
   }
 
   /** How many of the largest to take, or 0 for other results. */

@@ -196,6 +196,32 @@ final class TensorOptions {
     return names;
   }
 
+  /** What {@code --tensor} says where it names one tensor, not one in a role; null without it. */
+  @Nullable String soleTensor() {
+    if (renamed.isEmpty()) {
+      return null;
+    }
+    if (renamed.size() > 1) {
+      throw wrong("--tensor is given twice");
+    }
+    return renamed.getFirst();
+  }
+
+  /** The file with the tensors, or null where options name each. */
+  @Nullable Path file() {
+    return file;
+  }
+
+  /** Whether an option names a file of its own for some role. */
+  boolean hasOptions() {
+    return !byOption().isEmpty();
+  }
+
+  /** Whether an output to expect is given. */
+  boolean hasExpected() {
+    return expected != null;
+  }
+
   /** All files that will be read. */
   List<Path> paths() {
     List<Path> paths = new ArrayList<>(byOption().values());

@@ -41,7 +41,8 @@ class UsageTest {
   void wantsACommand() {
     assertThat(wrong())
         .isEqualTo(
-            "foldmax: missing a command: attend, softmax, info or bench (see foldmax --help)");
+            "foldmax: missing a command: attend, softmax, explain, bench or info (see foldmax"
+                + " --help)");
   }
 
   @Test
@@ -79,7 +80,7 @@ class UsageTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"attend", "softmax", "info", "bench", ""})
+  @ValueSource(strings = {"attend", "softmax", "explain", "bench", "info", ""})
   void helpShowsExamples(String command) {
     String help = (command.isEmpty() ? run("--help") : run(command, "--help")).succeeded().out();
 
