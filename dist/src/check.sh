@@ -38,6 +38,8 @@ if foldmax softmax out.safetensors --tensor none >"$place/log" 2>&1; then
   fail "softmax found a tensor that is not there"
 fi
 grep -q "none" "$place/log" || fail "the error does not name the tensor: $(cat "$place/log")"
+foldmax bench --seconds 1 --threads 1 --out "$place/work"
+[ -s "$place/work/bench.png" ] || fail "bench drew nothing"
 bash -n "$place"/work/*/share/bash-completion/completions/foldmax
 grep -q -e "--softcap" "$place"/work/*/share/bash-completion/completions/foldmax ||
   fail "the completion does not know --softcap"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# make-image.sh JDK MODULES IMAGE: links a Java runtime with the modules in the folder MODULES, and
-# the commands bin/foldmax and its completion.
+# make-image.sh JDK MODULES IMAGE: links a Java runtime, puts the folder MODULES beside it, and makes
+# bin/foldmax and its completion.
 
 set -eu
 jdk=$1
@@ -9,12 +9,12 @@ image=$3
 
 rm -rf "$image"
 mkdir -p "$(dirname -- "$image")"
-# foldmax.cuda is found as a service, which nothing requires. Vector kernels need the incubator.
+# The runtime holds the JDK's modules alone: jlink refuses libraries that are no modules of their own.
 "$jdk/bin/jlink" \
-  --module-path "$modules" \
-  --add-modules dev.foldmax.cli,dev.foldmax.cuda,jdk.incubator.vector \
+  --add-modules java.desktop,java.logging,jdk.incubator.vector,jdk.management \
   --strip-debug --no-header-files --no-man-pages --compress zip-6 \
   --output "$image"
+cp -R "$modules" "$image/modules"
 
 cat >"$image/bin/foldmax" <<'EOF'
 #!/bin/sh
@@ -33,10 +33,12 @@ while [ -L "$self" ]; do
 done
 # The options may be several, so they are split.
 # shellcheck disable=SC2086
-exec "$(dirname -- "$self")/java" \
+home=$(dirname -- "$self")/..
+exec "$home/bin/java" \
   --add-modules jdk.incubator.vector \
   --enable-native-access=dev.foldmax,dev.foldmax.cuda \
   ${FOLDMAX_JAVA_OPTS-} \
+  --module-path "$home/modules" \
   --module dev.foldmax.cli/dev.foldmax.cli.Main "$@"
 EOF
 chmod 755 "$image/bin/foldmax"
