@@ -286,7 +286,8 @@ final class AttentionKernels {
     }
 
     long end(long task, int n) {
-      return Math.min(pieces.get(n).end(), begin(task, n) + grid.splitKeys);
+      long end = pieces.get(n).end();
+      return splits[n] == 1 ? end : Math.min(end, begin(task, n) + grid.splitKeys);
     }
   }
 
