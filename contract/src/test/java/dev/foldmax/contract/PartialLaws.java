@@ -306,9 +306,9 @@ interface PartialLaws extends Subject {
     AttentionPartial a = partial(backend(), call, 0, 10);
     AttentionPartial b = partial(backend(), call, 10, 25);
     AttentionPartial c = partial(backend(), call, 25, 40);
-    assertRefused(List.of(a, c), "10..25", "in no partial");
-    assertRefused(List.of(b, c), "0..10", "in no partial");
-    assertRefused(List.of(b, a), "25..40", "in no partial");
+    assertRefused(List.of(a, c), "10..25", "in no part");
+    assertRefused(List.of(b, c), "0..10", "in no part");
+    assertRefused(List.of(b, a), "25..40", "in no part");
     assertRefused(List.of(a, b, c, b), "partials[3]", "10..25", "partials[1]");
     assertRefused(
         List.of(a, partial(backend(), call, 8, 25), c), "partials[1]", "8..25", "partials[0]");

@@ -7,12 +7,8 @@ import dev.foldmax.DType;
 import dev.foldmax.Tensor;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Comparator;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
-import java.util.Set;
 import java.util.function.IntFunction;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
@@ -76,89 +72,42 @@ public final class PartialSet {
     if (partials.isEmpty()) {
       throw new IllegalArgumentException("partials: expected at least one, got none");
     }
-    for (int i = 1; i < partials.size(); i++) {
-      checkAlike(partials.getFirst(), name.apply(0), partials.get(i), name.apply(i));
-    }
-    int[] order =
+    List<KeyRange> ranges =
         IntStream.range(0, partials.size())
-            .boxed()
-            .sorted(Comparator.comparingLong(i -> partials.get(i).keyBegin()))
-            .mapToInt(Integer::intValue)
-            .toArray();
-    checkSideBySide(partials, name, order, whole);
+            .mapToObj(i -> range(partials.get(i), name.apply(i)))
+            .toList();
+    int[] order = KeyRange.order(ranges, whole);
+    for (int i = 1; i < partials.size(); i++) {
+      checkAlike(partials.getFirst(), ranges.getFirst(), partials.get(i), ranges.get(i));
+    }
     return new PartialSet(Arrays.stream(order).mapToObj(partials::get).toList());
   }
 
+  private static KeyRange range(AttentionPartial partial, String name) {
+    return new KeyRange(
+        name, partial.definition(), partial.keyBegin(), partial.keyEnd(), partial.totalKeys());
+  }
+
   private static void checkAlike(
-      AttentionPartial first, String firstName, AttentionPartial other, String name) {
-    Set<String> parts = new LinkedHashSet<>(first.definition().keySet());
-    parts.addAll(other.definition().keySet());
-    for (String part : parts) {
-      checkSame(part, first.definition().get(part), firstName, other.definition().get(part), name);
-    }
+      AttentionPartial first, KeyRange firstRange, AttentionPartial other, KeyRange range) {
     Fold a = first.fold();
     Fold b = other.fold();
-    checkSame("backend", a.backend(), firstName, b.backend(), name);
-    checkSame("family of kernels", a.family(), firstName, b.family(), name);
-    checkSame("version of the fold", a.version(), firstName, b.version(), name);
-    checkSame("keys of a cell", a.cellKeys(), firstName, b.cellKeys(), name);
-    checkSame("unit", a.unit(), firstName, b.unit(), name);
-    checkSame("number of all keys", first.totalKeys(), firstName, other.totalKeys(), name);
-    checkSame(
+    firstRange.checkSame("backend", a.backend(), range, b.backend());
+    firstRange.checkSame("family of kernels", a.family(), range, b.family());
+    firstRange.checkSame("version of the fold", a.version(), range, b.version());
+    firstRange.checkSame("keys of a cell", a.cellKeys(), range, b.cellKeys());
+    firstRange.checkSame("unit", a.unit(), range, b.unit());
+    firstRange.checkSame(
         "shape of outputs",
         Arrays.toString(first.outputShape()),
-        firstName,
-        Arrays.toString(other.outputShape()),
-        name);
-    checkSame("type of states", first.outputs().dtype(), firstName, other.outputs().dtype(), name);
-    checkSame("sinks", contents(first.sinks()), firstName, contents(other.sinks()), name);
+        range,
+        Arrays.toString(other.outputShape()));
+    firstRange.checkSame("states", first.outputs().dtype(), range, other.outputs().dtype());
+    firstRange.checkSame("sinks", contents(first.sinks()), range, contents(other.sinks()));
   }
 
   private static String contents(@Nullable Tensor tensor) {
     return tensor == null ? "none" : ContentDigest.of(tensor);
-  }
-
-  private static void checkSame(
-      String what, @Nullable Object first, String firstName, @Nullable Object other, String name) {
-    if (!Objects.equals(first, other)) {
-      throw new IllegalArgumentException(
-          "%s: is of another attention than %s: %s is %s, expected %s"
-              .formatted(name, firstName, what, other, first));
-    }
-  }
-
-  private static void checkSideBySide(
-      List<AttentionPartial> partials, IntFunction<String> name, int[] order, boolean whole) {
-    AttentionPartial first = partials.get(order[0]);
-    if (whole && first.keyBegin() > 0) {
-      throw missing(0, first.keyBegin());
-    }
-    for (int i = 1; i < order.length; i++) {
-      AttentionPartial before = partials.get(order[i - 1]);
-      AttentionPartial next = partials.get(order[i]);
-      if (next.keyBegin() > before.keyEnd()) {
-        throw missing(before.keyEnd(), next.keyBegin());
-      }
-      if (next.keyBegin() < before.keyEnd()) {
-        throw new IllegalArgumentException(
-            "%s: has the keys %d..%d, of which %s has %d..%d already"
-                .formatted(
-                    name.apply(order[i]),
-                    next.keyBegin(),
-                    next.keyEnd(),
-                    name.apply(order[i - 1]),
-                    next.keyBegin(),
-                    Math.min(before.keyEnd(), next.keyEnd())));
-      }
-    }
-    AttentionPartial last = partials.get(order[order.length - 1]);
-    if (whole && last.keyEnd() < last.totalKeys()) {
-      throw missing(last.keyEnd(), last.totalKeys());
-    }
-  }
-
-  private static IllegalArgumentException missing(long begin, long end) {
-    return new IllegalArgumentException("the keys " + begin + ".." + end + " are in no partial");
   }
 
   /**
