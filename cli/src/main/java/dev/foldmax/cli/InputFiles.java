@@ -2,6 +2,7 @@ package dev.foldmax.cli;
 
 import dev.foldmax.Tensor;
 import dev.foldmax.io.NpyFile;
+import dev.foldmax.io.PartialFile;
 import dev.foldmax.io.SafeTensors;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -42,6 +43,14 @@ final class InputFiles implements AutoCloseable {
   SafeTensors safeTensors(Path path) throws IOException {
     checkReadable(path);
     SafeTensors file = SafeTensors.open(path);
+    closers.add(file::close);
+    return file;
+  }
+
+  /** Maps a file of a partial and checks it; this reads all of it. */
+  PartialFile partial(Path path) throws IOException {
+    checkReadable(path);
+    PartialFile file = PartialFile.open(path);
     closers.add(file::close);
     return file;
   }

@@ -20,7 +20,7 @@ import picocli.CommandLine.Spec;
     description = "Online softmax and exact attention.",
     mixinStandardHelpOptions = true,
     versionProvider = Main.Version.class,
-    synopsisSubcommandLabel = "(attend | softmax | info)",
+    synopsisSubcommandLabel = "(attend | merge | softmax | info)",
     footer = {
       "",
       "Examples:",
@@ -77,11 +77,13 @@ public final class Main implements Runnable {
     CommandLine line = new CommandLine(new Main());
     switch (args.length == 0 ? "" : args[0]) {
       case "attend" -> line.addSubcommand(new AttendCommand());
+      case "merge" -> line.addSubcommand(new MergeCommand());
       case "softmax" -> line.addSubcommand(new SoftmaxCommand());
       case "info" -> line.addSubcommand(new InfoCommand());
       case "-V", "--version" -> {}
       default ->
           line.addSubcommand(new AttendCommand())
+              .addSubcommand(new MergeCommand())
               .addSubcommand(new SoftmaxCommand())
               .addSubcommand(new InfoCommand());
     }
@@ -95,7 +97,8 @@ public final class Main implements Runnable {
 
   @Override
   public void run() {
-    throw new ParameterException(spec.commandLine(), "missing a command: attend, softmax or info");
+    throw new ParameterException(
+        spec.commandLine(), "missing a command: attend, merge, softmax or info");
   }
 
   /** Runs a command; an error of the JVM, such as a heap too small, is a failure like others. */

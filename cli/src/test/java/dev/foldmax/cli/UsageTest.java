@@ -40,7 +40,8 @@ class UsageTest {
   @Test
   void wantsACommand() {
     assertThat(wrong())
-        .isEqualTo("foldmax: missing a command: attend, softmax or info (see foldmax --help)");
+        .isEqualTo(
+            "foldmax: missing a command: attend, merge, softmax or info (see foldmax --help)");
   }
 
   @Test
@@ -78,7 +79,7 @@ class UsageTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"attend", "softmax", "info", ""})
+  @ValueSource(strings = {"attend", "merge", "softmax", "info", ""})
   void helpShowsExamples(String command) {
     String help = (command.isEmpty() ? run("--help") : run(command, "--help")).succeeded().out();
 
