@@ -27,6 +27,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** {@code foldmax attend --keys} and {@code foldmax merge}. */
@@ -87,7 +88,7 @@ class MergeTest {
       strings = {
         "--causal",
         "--window 2000,0 --layout bhld",
-        "--softcap 3 --phase prefill --threads 2",
+        "--softcap 3 --phase prefill",
         "--prefix 1700 --scale 0.3 --tensor sinks=",
         "--tensor bias= --tensor mask= --tensor slopes= --rescale lazy",
         "--layout blhd --tensor k=kt --tensor v=vt --tensor q=qt --causal=top-left"
@@ -124,7 +125,7 @@ class MergeTest {
       Path part = folder.resolve("slice" + begin + ".safetensors");
       Object[] words =
           words("attend", own, "--causal --keys", begin + ".." + end, "--partial", part);
-      assertThat(run(words).failed(1)).contains("mask", "expected what broadcasts to");
+      assertThat(run(words).failed(1)).contains("bias", "expected what broadcasts to");
       run(words(List.of(words), "--total-keys", "" + KEYS)).succeeded();
       assertThat(
               run(words(
@@ -180,7 +181,11 @@ class MergeTest {
     Path other = folder.resolve("other.safetensors");
     attend(sample, "--keys=2000..", "--finished", "--out", other);
     assertThat(run("merge", a, other).failed(1))
-        .contains(a.toString(), other.toString(), "mask is none", "expected causal");
+        .contains(
+            a.toString(),
+            other.toString(),
+            "mask is tensor",
+            "expected causal BOTTOM_RIGHT and tensor");
     byte[] bytes = Files.readAllBytes(b);
     bytes[bytes.length - 1] ^= 1;
     Files.write(b, bytes);
@@ -242,7 +247,7 @@ class MergeTest {
         .contains(finished + ": expected partials alone");
     byte[] bytes = Files.readAllBytes(b);
     Files.write(b, Arrays.copyOf(bytes, bytes.length - 5));
-    assertThat(run("merge", a, b).failed(1)).contains(b.toString(), "truncated");
+    assertThat(run("merge", a, b).failed(1)).contains(b.toString(), "beyond the file's");
     bytes[bytes.length - 5] ^= 0x10;
     Files.write(b, bytes);
     assertThat(run("merge", a, b).failed(1)).contains(b.toString(), "altered");
@@ -282,8 +287,9 @@ class MergeTest {
   }
 
   @ParameterizedTest
-  @ValueSource(
-      strings = {
+  @CsvSource(
+      delimiter = ';',
+      value = {
         "--keys 1;expected a range of keys such as 4096..8192",
         "--keys ..;expected a range of keys",
         "--keys 5..5;expected a range of keys",
@@ -301,9 +307,8 @@ class MergeTest {
         "--finished;--finished needs --keys",
         "--total-keys 7;--total-keys needs --keys"
       })
-  void wrongOptions(String optionsAndMessage) {
-    String[] parts = optionsAndMessage.split(";");
-    assertThat(run(words("attend", sample, parts[0])).failed(2)).contains(parts[1]);
+  void wrongOptions(String options, String message) {
+    assertThat(run(words("attend", sample, options)).failed(2)).contains(message);
   }
 
   @Test

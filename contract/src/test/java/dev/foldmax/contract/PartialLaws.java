@@ -13,7 +13,11 @@ import dev.foldmax.KeyValues;
 import dev.foldmax.Mask;
 import dev.foldmax.Phase;
 import dev.foldmax.Tensor;
+import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -30,6 +34,9 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
+import org.junit.jupiter.api.condition.EnabledOnOs;
+import org.junit.jupiter.api.condition.OS;
+import org.junit.jupiter.api.io.TempDir;
 
 /**
  * Partials over parts of the keys finish to the attention over all of them: cut at cells with every
@@ -254,6 +261,46 @@ interface PartialLaws extends Subject {
         assertThat(Double.isNaN(out[2])).isEqualTo(row % 12 >= 9);
         assertThat(Double.isNaN(out[0])).isEqualTo(row % 12 == 11);
       }
+    }
+  }
+
+  /**
+   * Keys outside of the range are not touched: the file in which they lie is mapped, and then cut
+   * off, so that the JVM would say so.
+   */
+  @Test
+  @EnabledOnOs(OS.LINUX)
+  default void keysOutsideAreNotRead(@TempDir Path folder) throws IOException {
+    assumeServed();
+    long held = 256;
+    long rows = 1 << 14;
+    int dim = 16;
+    Path file = folder.resolve("keys");
+    try (FileChannel channel =
+            FileChannel.open(
+                file,
+                StandardOpenOption.CREATE,
+                StandardOpenOption.READ,
+                StandardOpenOption.WRITE);
+        Arena arena = Arena.ofShared()) {
+      Tensor keys =
+          Tensor.of(
+              channel.map(FileChannel.MapMode.READ_WRITE, 0, rows * dim * Float.BYTES, arena),
+              DType.F32,
+              rows,
+              dim);
+      keys.slice(0, 0, held).fill(0.5);
+      channel.truncate(held * dim * Float.BYTES);
+      KeyValues kv = KeyValues.dense(keys, keys);
+      Tensor q = Tensor.of(new float[2 * dim], 2, dim);
+      Tensor out = Tensor.allocate(DType.F32, 2, dim);
+      AttentionPartial partial =
+          backend().attendPartial(arena, q, kv, Attention.standard(), 0, held);
+      backend().finishPart(List.of(partial), out, null);
+      assertThat(out.toFloatArray()).containsOnly(0.5f);
+      assertThatThrownBy(
+              () -> backend().attendPartial(arena, q, kv, Attention.standard(), held, rows))
+          .isInstanceOf(InternalError.class);
     }
   }
 
