@@ -33,7 +33,7 @@ import org.jspecify.annotations.Nullable;
  *     partials have in common, with digests of tensors; see docs/partials.md
  * @param fold whose arithmetic the states are in
  * @param totalKeys the keys of the whole attention are 0 to {@code totalKeys}
- * @param pieces the keys, in ascending order without gaps; at least one
+ * @param pieces the keys, as {@link Fold#cut} cuts them
  * @param maxima F32 or F64 of shape (pieces, ...), where ... is the shape of q without the last
  *     dimension: the maxima in units of {@link Fold#unit}, -inf where a query sees no key
  * @param sums likewise: the sums of weights
@@ -130,6 +130,35 @@ public record AttentionPartial(
                 + unit);
       }
     }
+
+    /**
+     * Cuts keys into the largest subtrees that they cover: runs of 2^n cells that begin at a
+     * multiple of 2^n. The last cell of all is whole, be it short. What covers no whole cell, at
+     * the edges, is a piece of its own.
+     *
+     * @param begin the first key
+     * @param end one past the last key; more than {@code begin}
+     * @param totalKeys the keys of the whole attention
+     */
+    public List<Piece> cut(long begin, long end, long totalKeys) {
+      if (cellKeys == 0) {
+        return List.of(new Piece(begin, end));
+      }
+      List<Piece> pieces = new ArrayList<>();
+      long endCell = end == totalKeys ? Math.ceilDiv(end, cellKeys) : end / cellKeys;
+      for (long at = begin; at < end; at = pieces.getLast().end()) {
+        long cell = at / cellKeys;
+        long cells = 1;
+        if (at % cellKeys == 0 && cell < endCell) {
+          cells = Long.highestOneBit(endCell - cell);
+          if (cell > 0) {
+            cells = Math.min(cells, Long.lowestOneBit(cell));
+          }
+        }
+        pieces.add(new Piece(at, Math.min(end, (cell + cells) * cellKeys)));
+      }
+      return pieces;
+    }
   }
 
   /** Checks that shapes, types and pieces fit one another. */
@@ -137,7 +166,7 @@ public record AttentionPartial(
     definition = copyOf(definition);
     pieces = List.copyOf(pieces);
     Objects.requireNonNull(fold, "fold");
-    checkPieces(pieces, totalKeys);
+    checkPieces(fold, pieces, totalKeys);
     boolean isFloat = outputs.dtype() == DType.F32 || outputs.dtype() == DType.F64;
     if (!isFloat || outputs.rank() < 3 || outputs.rank() > 5 || outputs.shape(0) != pieces.size()) {
       throw new IllegalArgumentException(
@@ -166,19 +195,15 @@ public record AttentionPartial(
     return Collections.unmodifiableMap(copy);
   }
 
-  private static void checkPieces(List<Piece> pieces, long totalKeys) {
-    if (pieces.isEmpty()) {
-      throw new IllegalArgumentException("pieces: expected at least one, got none");
-    }
-    for (int i = 1; i < pieces.size(); i++) {
-      if (pieces.get(i).begin() != pieces.get(i - 1).end()) {
-        throw new IllegalArgumentException(
-            "pieces: expected each to begin where the one before ends, got " + pieces);
-      }
-    }
-    if (pieces.getLast().end() > totalKeys) {
+  private static void checkPieces(Fold fold, List<Piece> pieces, long totalKeys) {
+    if (pieces.isEmpty() || pieces.getLast().end() > totalKeys) {
       throw new IllegalArgumentException(
           "pieces: expected keys below " + totalKeys + ", got " + pieces);
+    }
+    List<Piece> expected = fold.cut(pieces.getFirst().begin(), pieces.getLast().end(), totalKeys);
+    if (!pieces.equals(expected)) {
+      throw new IllegalArgumentException(
+          "pieces: expected the subtrees " + expected + ", got " + pieces);
     }
   }
 

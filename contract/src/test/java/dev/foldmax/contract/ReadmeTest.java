@@ -30,8 +30,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /**
- * The Java of README.md, docs/usage.md and docs/partials.md, compiled and run. What stands here between two markers
- * is, but for indentation, what the page shows.
+ * The Java of README.md, docs/usage.md and docs/partials.md, compiled and run. What stands here
+ * between two markers is, but for indentation, what the page shows.
  */
 class ReadmeTest {
   private static final Path ROOT = Path.of("..");
@@ -223,7 +223,7 @@ class ReadmeTest {
               Attention.causal(),
               0,
               begin);
-      // docs/partials.md, machines begin
+      // machines begin
       // On each machine: keys begin to end of total, of which it holds no others.
       KeyValues held = KeyValues.slice(keys, values, begin, total);
       AttentionPartial partial =
@@ -234,10 +234,9 @@ class ReadmeTest {
       // Where they arrive, in any order.
       AttentionPartial arrived = AttentionPartial.of(texts, tensors); // refuses what has changed
       backend.finish(List.of(arrived, others), out, lse);
-      // docs/partials.md, machines end
+      // machines end
       assertThat(out.toFloatArray())
-          .isEqualTo(
-              backend.attend(query, allKeys, allValues, Attention.causal()).toFloatArray());
+          .isEqualTo(backend.attend(query, allKeys, allValues, Attention.causal()).toFloatArray());
     }
   }
 

@@ -6,7 +6,6 @@ import dev.foldmax.AttentionPartial.Piece;
 import dev.foldmax.DType;
 import dev.foldmax.Tensor;
 import java.lang.foreign.Arena;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
@@ -36,7 +35,7 @@ public final class PartialStates {
   public PartialStates(PartialCall call, Fold fold, DType dtype, Arena arena) {
     this.call = call;
     this.fold = fold;
-    this.pieces = cut(call.keyBegin(), call.keyEnd(), call.totalKeys(), fold.cellKeys());
+    this.pieces = fold.cut(call.keyBegin(), call.keyEnd(), call.totalKeys());
     this.rows = Rows.count(call.attention().q());
     this.maxima = allocate(arena, dtype, pieces.size(), rows);
     this.sums = allocate(arena, dtype, pieces.size(), rows);
@@ -50,33 +49,6 @@ public final class PartialStates {
       bytes = Math.multiplyExact(bytes, size);
     }
     return Tensor.of(arena.allocate(bytes, CACHE_LINE), dtype, shape);
-  }
-
-  /**
-   * Cuts keys into the largest subtrees that they cover: runs of 2^n cells that begin at a multiple
-   * of 2^n. The last cell of all is whole, be it short. What covers no whole cell, at the edges, is
-   * a piece of its own.
-   *
-   * @param cellKeys the keys of a cell, or 0 for one piece
-   */
-  static List<Piece> cut(long begin, long end, long total, long cellKeys) {
-    if (cellKeys == 0) {
-      return List.of(new Piece(begin, end));
-    }
-    List<Piece> pieces = new ArrayList<>();
-    long endCell = end == total ? Math.ceilDiv(end, cellKeys) : end / cellKeys;
-    for (long at = begin; at < end; at = pieces.getLast().end()) {
-      long cell = at / cellKeys;
-      long cells = 1;
-      if (at % cellKeys == 0 && cell < endCell) {
-        cells = Long.highestOneBit(endCell - cell);
-        if (cell > 0) {
-          cells = Math.min(cells, Long.lowestOneBit(cell));
-        }
-      }
-      pieces.add(new Piece(at, Math.min(end, (cell + cells) * cellKeys)));
-    }
-    return pieces;
   }
 
   /** The keys of each state of a row. */
