@@ -166,6 +166,7 @@ final class MergeCommand implements Callable<Integer> {
       String why = set.whyRounded();
       report.line("bits", why == null ? "those of a single run" : "right up to rounding: " + why);
       report.field("exact", why == null);
+      report.field("notExactBecause", why);
       backend.finish(partials, shape.view(output), shape.viewWithoutDim(logSumExp));
     }
     return results(output, logSumExp);
@@ -218,6 +219,7 @@ final class MergeCommand implements Callable<Integer> {
       report.backend(backend);
       report.line("bits", "right up to rounding: the parts are finished");
       report.field("exact", false);
+      report.field("notExactBecause", "the parts are finished");
       backend.merge(
           parts.stream().map(FinishedPart::output).toList(),
           parts.stream().map(FinishedPart::lse).toList(),
