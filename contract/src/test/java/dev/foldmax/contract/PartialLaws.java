@@ -421,6 +421,39 @@ interface PartialLaws extends Subject {
         .hasMessageContainingAll("all 40", "10..20");
   }
 
+  @Test
+  default void aClosedBackendRefusesPartials() {
+    assumeServed();
+    Call call = Call.plain(small());
+    AttentionPartial whole = partial(backend(), call, 0, 40);
+    Backend closed = open(2);
+    closed.close();
+    assertThatThrownBy(() -> partial(closed, call, 0, 40))
+        .isInstanceOf(IllegalStateException.class);
+    assertThatThrownBy(() -> finish(closed, call, List.of(whole)))
+        .isInstanceOf(IllegalStateException.class);
+  }
+
+  @Test
+  default void resultsOfTheRightShape() {
+    assumeServed();
+    Call call = Call.plain(small());
+    List<AttentionPartial> partials = List.of(partial(backend(), call, 0, 40));
+    Tensor out = Tensor.allocate(DType.F32, 1, 2, 3, 8);
+    Tensor lse = Tensor.allocate(DType.F32, 1, 2, 3);
+    backend().finish(partials, out, lse);
+    assertThatThrownBy(() -> backend().finish(partials, lse, null))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageContainingAll("out", "[1, 2, 3, 8]", "F32(1, 2, 3)");
+    assertThatThrownBy(() -> backend().finish(partials, out, out))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageContainingAll("lse", "[1, 2, 3]");
+    Tensor states = partials.getFirst().outputs();
+    assertThatThrownBy(() -> backend().finish(partials, states.select(0, 0), lse))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageContainingAll("out", "weighted");
+  }
+
   // Transport
 
   @Test
