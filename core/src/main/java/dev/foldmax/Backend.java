@@ -187,7 +187,8 @@ public interface Backend extends AutoCloseable {
    * otherwise: {@link Mask#causal()} over the first half of the keys is not the first half of a
    * causal mask over all. Give each part the mask that its keys have in the whole, for instance by
    * {@link Mask#of(MaskFunction)}, and a bias in place of ALiBi. Sinks go to one part only, for
-   * each part that has them counts them once more.
+   * each part that has them counts them once more. {@link #attendPartial} and {@link #finishPart}
+   * give such parts with the positions of the whole.
    *
    * @param outputs at least one, floating, all of one shape (..., Dv)
    * @param lses as many, floating, all of the shape of the outputs without the last dimension
@@ -195,6 +196,57 @@ public interface Backend extends AutoCloseable {
    * @param lse floating, of the shape of an lse, or null; may be one of the lses
    */
   void merge(List<Tensor> outputs, List<Tensor> lses, Tensor out, @Nullable Tensor lse);
+
+  /**
+   * Attention over some of the keys, not finished: for keys that lie on several machines, or come
+   * one after the other. {@link #finish} makes the result of all partials, with the bits of {@link
+   * #attend} where they are cut at cells.
+   *
+   * <p>Positions, masks, ALiBi, bias and sinks are those of the whole attention. Keys outside of
+   * the range are not read, and need not be here: see {@link KeyValues#slice}. Cuts may lie
+   * anywhere; those at multiples of {@link AttentionPartial.Fold#cellKeys} change no bit.
+   *
+   * @param arena where the states lie, two numbers and Dv more for each query and piece; {@link
+   *     Arena#ofAuto} leaves them to the garbage collector
+   * @param q as for {@link #attend}, all of it
+   * @param keyBegin the first key, inclusive
+   * @param keyEnd one past the last key; more than {@code keyBegin}
+   * @throws UnsupportedOperationException if this backend has no partials, see {@link
+   *     #servesPartials}
+   */
+  default AttentionPartial attendPartial(
+      Arena arena, Tensor q, KeyValues keyValues, Attention attention, long keyBegin, long keyEnd) {
+    throw Backends.noPartials(this);
+  }
+
+  /**
+   * The result of an attention from its partials, in any order. Together they must cover all keys,
+   * each once. Sinks are added here, once.
+   *
+   * @param partials of {@link #attendPartial} of a backend of the same {@link #name}
+   * @param out floating, of the shape that {@link #attend} would be given; rows that belong to no
+   *     sequence become 0
+   * @param lse floating, of the shape of q without the last dimension, or null
+   * @throws IllegalArgumentException if partials are of different attentions, or keys are missing
+   *     or doubled
+   */
+  default void finish(List<AttentionPartial> partials, Tensor out, @Nullable Tensor lse) {
+    throw Backends.noPartials(this);
+  }
+
+  /**
+   * As {@link #finish} of partials that lie side by side but need not cover all keys: what {@link
+   * #merge} takes, and other systems give. Sinks are counted where the first key is, so that they
+   * are in one of an attention's parts.
+   */
+  default void finishPart(List<AttentionPartial> partials, Tensor out, @Nullable Tensor lse) {
+    throw Backends.noPartials(this);
+  }
+
+  /** Whether {@link #attendPartial}, {@link #finish} and {@link #finishPart} are served. */
+  default boolean servesPartials() {
+    return false;
+  }
 
   /**
    * A new tensor, row-major, in the memory that this backend works in: the device's, or on a host

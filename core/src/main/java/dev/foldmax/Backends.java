@@ -129,6 +129,11 @@ final class Backends {
     }
   }
 
+  static UnsupportedOperationException noPartials(Backend backend) {
+    return new UnsupportedOperationException(
+        backend.name() + ": serves no partials; Backend.cpu() and Backend.reference() do");
+  }
+
   static long[] withoutLast(String name, Tensor tensor) {
     if (tensor.rank() == 0) {
       throw new IllegalArgumentException(name + ": expected at least one dimension, got " + tensor);

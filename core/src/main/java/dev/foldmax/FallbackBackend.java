@@ -93,6 +93,31 @@ final class FallbackBackend implements Backend {
     backend.merge(outputs, lses, out, lse);
   }
 
+  private Backend firstForPartials() {
+    return order.stream().filter(Backend::servesPartials).findFirst().orElseGet(order::getLast);
+  }
+
+  @Override
+  public boolean servesPartials() {
+    return firstForPartials().servesPartials();
+  }
+
+  @Override
+  public AttentionPartial attendPartial(
+      Arena arena, Tensor q, KeyValues keyValues, Attention attention, long keyBegin, long keyEnd) {
+    return firstForPartials().attendPartial(arena, q, keyValues, attention, keyBegin, keyEnd);
+  }
+
+  @Override
+  public void finish(List<AttentionPartial> partials, Tensor out, @Nullable Tensor lse) {
+    firstForPartials().finish(partials, out, lse);
+  }
+
+  @Override
+  public void finishPart(List<AttentionPartial> partials, Tensor out, @Nullable Tensor lse) {
+    firstForPartials().finishPart(partials, out, lse);
+  }
+
   @Override
   public Tensor allocate(Arena arena, DType dtype, long... shape) {
     return order.getFirst().allocate(arena, dtype, shape);

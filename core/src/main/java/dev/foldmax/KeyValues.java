@@ -5,7 +5,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Where the keys and values of a batch of sequences lie: {@link #dense}, {@link #ragged}, {@link
- * #paged} or {@link #ring}. Kernels ask it for the next run of rows and know no layout.
+ * #paged} or {@link #ring}, or part of them elsewhere, {@link #slice}. Kernels ask it for the next
+ * run of rows and know no layout.
  *
  * <p>Keys and values are addressed by <em>position</em>: sequence {@code b} has the keys {@link
  * #firstKey} to {@link #endKey}. Positions start at 0, but for a ring buffer that has dropped older
@@ -51,6 +52,9 @@ public final class KeyValues {
 
     /** One block per sequence, written round and round. */
     record Ring(Tensor first, Tensor lengths) implements Layout {}
+
+    /** Some of the rows of one block per sequence, from a position on. */
+    record Slice(long first, long total) implements Layout {}
   }
 
   /**
@@ -127,6 +131,33 @@ public final class KeyValues {
               + lengths);
     }
     return create(new Layout.Ring(first, lengths), keys, values, 4);
+  }
+
+  /**
+   * A part of dense keys and values, as one of several machines holds it. Positions are those of
+   * the whole, and so are masks and ALiBi; columns of a bias or of a mask, too. It serves {@link
+   * Backend#attendPartial} over keys that it holds; {@link Backend#attend} needs all of them.
+   *
+   * @param keys (batch, key heads, rows, Dqk), or without batch, or (rows, Dqk)
+   * @param values (batch, key heads, rows, Dv), likewise
+   * @param first the position of the first row
+   * @param total how many keys each sequence of the whole has
+   */
+  public static KeyValues slice(Tensor keys, Tensor values, long first, long total) {
+    KeyValues slice = create(new Layout.Slice(first, total), keys, values, 2);
+    long rows = slice.keys.shape(2);
+    if (first < 0 || total < 0 || first > total - rows) {
+      throw new IllegalArgumentException(
+          "slice: expected "
+              + rows
+              + " keys from "
+              + first
+              + " on to lie within a total of "
+              + total
+              + ", got "
+              + keys);
+    }
+    return slice;
   }
 
   private static KeyValues create(Layout layout, Tensor keys, Tensor values, int minRank) {
@@ -252,6 +283,7 @@ public final class KeyValues {
       case Layout.Ragged ragged -> ragged.offsets().shape(0) - 1;
       case Layout.Paged paged -> paged.lengths().shape(0);
       case Layout.Ring ring -> keys.shape(0);
+      case Layout.Slice slice -> keys.shape(0);
     };
   }
 
@@ -305,6 +337,7 @@ public final class KeyValues {
         action.accept("first", ring.first());
         action.accept("lengths", ring.lengths());
       }
+      case Layout.Slice slice -> {}
     }
   }
 
@@ -315,13 +348,14 @@ public final class KeyValues {
     }
   }
 
-  /** The layout's name: dense, ragged, paged or ring. */
+  /** The layout's name: dense, ragged, paged, ring or slice. */
   public String layout() {
     return switch (layout) {
       case Layout.Dense dense -> "dense";
       case Layout.Ragged ragged -> "ragged";
       case Layout.Paged paged -> "paged";
       case Layout.Ring ring -> "ring";
+      case Layout.Slice slice -> "slice";
     };
   }
 
@@ -341,7 +375,32 @@ public final class KeyValues {
           element(ragged.offsets(), sequence + 1) - element(ragged.offsets(), sequence);
       case Layout.Paged paged -> element(paged.lengths(), sequence);
       case Layout.Ring ring -> element(ring.first(), sequence) + element(ring.lengths(), sequence);
+      case Layout.Slice slice -> slice.total();
     };
+  }
+
+  /** Whether every key of every sequence is held here, as all layouts but {@link #slice} do. */
+  public boolean isWhole() {
+    return !(layout instanceof Layout.Slice slice) || keys.shape(2) == slice.total();
+  }
+
+  /** The first position that is held here: above 0 for a {@link #slice} from further on. */
+  public long heldBegin() {
+    return layout instanceof Layout.Slice slice ? slice.first() : 0;
+  }
+
+  /** One past the last position that is held here: that of the longest sequence. */
+  public long heldEnd() {
+    return layout instanceof Layout.Slice slice ? slice.first() + keys.shape(2) : totalKeys();
+  }
+
+  /** One past the last position of the longest sequence; 0 if there is none. */
+  public long totalKeys() {
+    long most = 0;
+    for (long b = 0; b < batch(); b++) {
+      most = Math.max(most, endKey(b));
+    }
+    return most;
   }
 
   /** The block (index on axis 0 of keys and values) of a position. */
@@ -354,6 +413,7 @@ public final class KeyValues {
         yield table.longAt(sequence * table.stride(0) + position / keys.shape(2) * table.stride(1));
       }
       case Layout.Ring ring -> sequence;
+      case Layout.Slice slice -> sequence;
     };
   }
 
@@ -364,6 +424,7 @@ public final class KeyValues {
       case Layout.Ragged ragged -> element(ragged.offsets(), sequence) + position;
       case Layout.Paged paged -> position % keys.shape(2);
       case Layout.Ring ring -> position % keys.shape(2);
+      case Layout.Slice slice -> position - slice.first();
     };
   }
 
@@ -377,6 +438,7 @@ public final class KeyValues {
       case Layout.Ragged ragged -> end - position;
       case Layout.Paged paged -> toBlockEnd(position, end);
       case Layout.Ring ring -> toBlockEnd(position, end);
+      case Layout.Slice slice -> end - position;
     };
   }
 
@@ -438,6 +500,7 @@ public final class KeyValues {
           }
         }
       }
+      case Layout.Slice slice -> {}
     }
   }
 

@@ -3,7 +3,8 @@
  *
  * <p>Read in this order: {@link dev.foldmax.SoftmaxState}, the algorithm itself; {@link
  * dev.foldmax.Rescale}; {@link dev.foldmax.Tensor}; {@link dev.foldmax.Attention} and {@link
- * dev.foldmax.Mask}; {@link dev.foldmax.KeyValues}; {@link dev.foldmax.Backend}, the verbs.
+ * dev.foldmax.Mask}; {@link dev.foldmax.KeyValues}; {@link dev.foldmax.Backend}, the verbs; {@link
+ * dev.foldmax.AttentionPartial}, what one machine sends to another.
  *
  * <p>What a call costs, for rows of n elements, and for Lq queries over Lk visible keys of
  * dimensions Dqk and Dv:

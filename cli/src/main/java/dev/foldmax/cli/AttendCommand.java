@@ -48,7 +48,8 @@ import picocli.CommandLine.Spec;
       "  foldmax attend --q q.npy --k k.npy --v v.npy --causal=top-left --mask m.npy --out o.npy",
       "  foldmax attend layer.safetensors --tensor q=query --tensor k=key \\",
       "      --tensor v=value --layout blhd --lse lse.npy",
-      "  foldmax attend cache.safetensors --phase decode --threads 2 --json"
+      "  foldmax attend cache.safetensors --phase decode --threads 2 --json",
+      "  foldmax attend cache.safetensors --keys ..3072 --partial a.safetensors"
     })
 final class AttendCommand implements Callable<Integer> {
   /** Work between two steps of the progress bar: some tenths of a second on a CPU. */
@@ -79,6 +80,7 @@ final class AttendCommand implements Callable<Integer> {
               + " below.")
   private boolean check;
 
+  @Mixin private PartOptions part;
   @Mixin private BackendOptions backends;
   @Mixin private CommonOptions common;
 
@@ -86,16 +88,29 @@ final class AttendCommand implements Callable<Integer> {
   public Integer call() throws IOException {
     tensors.validate(check);
     options.validate();
+    part.validate(out, lse, check);
     backends.validate();
     List<OutputFile> outputs = OutputFile.of(spec.commandLine(), out, lse, tensors.paths());
+    Path partial = part.partial();
+    if (partial != null) {
+      outputs.add(OutputFile.partial(spec.commandLine(), partial, tensors.paths()));
+    }
     outputs.forEach(OutputFile::checkPlace);
 
     try (InputFiles files = new InputFiles();
         OffHeap memory = new OffHeap()) {
-      AttendInputs inputs = tensors.read(files);
+      AttendInputs inputs = tensors.read(files, part.totalKeys());
       Attention attention = options.attention(inputs);
       Report report = new Report("foldmax attend " + tensors.title());
       describe(report, inputs, attention);
+      if (part.isAsked()) {
+        try (Backend backend = backends.open()) {
+          new AttendPart(part, inputs, tensors.layout(), attention)
+              .run(backend, partial, outputs, report);
+        }
+        report.print(spec.commandLine().getOut(), common.json);
+        return 0;
+      }
 
       long[] shape = inputs.outputShape();
       Tensor output = memory.allocate(inputs.outputType(), shape);

@@ -21,9 +21,10 @@ final class AttendInputs {
    *
    * @param sources with q, k and v
    * @param layout the order of dimensions of q, k, v and expected
+   * @param totalKeys how many keys bias and mask are of; null for as many as k has
    * @throws Failure that names the file, the tensor, its shape and what was expected
    */
-  AttendInputs(Map<Role, Source> sources, Layout layout) {
+  AttendInputs(Map<Role, Source> sources, Layout layout, @Nullable Long totalKeys) {
     this.sources = sources;
     this.layout = layout;
     checkRanks();
@@ -33,7 +34,7 @@ final class AttendInputs {
     this.heads = q.shape(1);
     this.queries = q.shape(2);
     this.keyHeads = k.shape(1);
-    this.keys = k.shape(2);
+    this.keys = totalKeys == null ? k.shape(2) : totalKeys;
     checkKeysAndValues(q, k, view(Role.V));
     checkScores();
     checkScale(Role.K_SCALE, Role.K);
@@ -126,7 +127,7 @@ final class AttendInputs {
   private void checkScale(Role role, Role scaled) {
     Source scale = sources.get(role);
     if (scale != null) {
-      long[] full = {batch, keyHeads, keys};
+      long[] full = {batch, keyHeads, view(Role.K).shape(2)};
       long[] shape = Arrays.copyOfRange(full, 4 - get(scaled).tensor().rank(), 3);
       check(scale, Quantity.shape(shape) + ", one for each row of " + scaled.tensorName(), shape);
     } else if (get(scaled).tensor().dtype() == DType.I8) {
@@ -161,6 +162,16 @@ final class AttendInputs {
     return source;
   }
 
+  /** The number of keys of the whole attention. */
+  long keys() {
+    return keys;
+  }
+
+  /** A failure that says how many keys were expected. */
+  Failure expectedKeys(String expectation) {
+    return get(Role.K).expected(expectation);
+  }
+
   /** A tensor as its file has it, or null. */
   @Nullable Tensor tensor(Role role) {
     Source source = sources.get(role);
@@ -181,7 +192,7 @@ final class AttendInputs {
   /** The scales of k or v as (batch, key heads, keys), or null. */
   @Nullable Tensor scales(Role role) {
     Tensor tensor = tensor(role);
-    return tensor == null ? null : tensor.expand(batch, keyHeads, keys);
+    return tensor == null ? null : tensor.expand(batch, keyHeads, view(Role.K).shape(2));
   }
 
   /** The output's shape in the layout of the files. */

@@ -257,7 +257,7 @@ final class ExplainCommand implements Callable<Integer> {
 
   private Explanation explainAttention(InputFiles files, Backend cpu, Report report)
       throws IOException {
-    AttendInputs inputs = tensors.read(files);
+    AttendInputs inputs = tensors.read(files, null);
     Attention attention = options.attention(inputs);
     for (Role role : Role.values()) {
       Tensor tensor = inputs.tensor(role);

@@ -2,6 +2,7 @@ package dev.foldmax.cli;
 
 import dev.foldmax.Tensor;
 import dev.foldmax.io.NpyFile;
+import dev.foldmax.io.PartialFile;
 import dev.foldmax.io.SafeTensors;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -65,6 +66,14 @@ final class InputFiles implements AutoCloseable {
         tensorName == null ? tensors.names().stream().findFirst().orElse("x") : tensorName;
     return find(tensors, path, name, name)
         .orElseThrow(() -> new Failure(missing(path, name, tensors.names())));
+  }
+
+  /** Maps a file of a partial and checks it; this reads all of it. */
+  PartialFile partial(Path path) throws IOException {
+    checkReadable(path);
+    PartialFile file = PartialFile.open(path);
+    closers.add(file::close);
+    return file;
   }
 
   /** A tensor of a file that {@link #safeTensors} has mapped, if it is there. */

@@ -47,6 +47,7 @@ public final class Main implements Runnable {
 
   static {
     COMMANDS.put("attend", AttendCommand::new);
+    COMMANDS.put("merge", MergeCommand::new);
     COMMANDS.put("softmax", SoftmaxCommand::new);
     COMMANDS.put("explain", ExplainCommand::new);
     COMMANDS.put("bench", BenchCommand::new);

@@ -51,6 +51,22 @@ record OutputFile(String option, Path path) {
   }
 
   /**
+   * The file of {@code --partial}.
+   *
+   * @param inputs files that must not be overwritten
+   * @throws ParameterException for a command line that must be changed
+   */
+  static OutputFile partial(CommandLine command, Path path, Collection<Path> inputs) {
+    OutputFile file = new OutputFile(PartOptions.PARTIAL, path);
+    if (!file.isSafeTensors()) {
+      throw new ParameterException(
+          command, file.option + ": expected a file that ends in .safetensors, got " + path);
+    }
+    file.validate(command, inputs);
+    return file;
+  }
+
+  /**
    * Refuses a name without a format and one that is also an input's.
    *
    * @throws ParameterException for a command line that must be changed

@@ -236,8 +236,12 @@ final class TensorOptions {
     return file == null ? q + ", " + k + ", " + v : file.toString();
   }
 
-  /** Opens the files and checks their tensors. */
-  AttendInputs read(InputFiles files) throws IOException {
+  /**
+   * Opens the files and checks their tensors.
+   *
+   * @param totalKeys how many keys the whole attention has; null for as many as k has
+   */
+  AttendInputs read(InputFiles files, @Nullable Long totalKeys) throws IOException {
     Map<Role, Source> sources = new EnumMap<>(Role.class);
     Map<Role, Path> options = byOption();
     for (Map.Entry<Role, Path> option : options.entrySet()) {
@@ -247,7 +251,7 @@ final class TensorOptions {
     if (file != null) {
       readFile(file, files.safeTensors(file), sources);
     }
-    return new AttendInputs(sources, layout);
+    return new AttendInputs(sources, layout, totalKeys);
   }
 
   private void readFile(Path path, SafeTensors tensors, Map<Role, Source> sources) {

@@ -41,8 +41,8 @@ class UsageTest {
   void wantsACommand() {
     assertThat(wrong())
         .isEqualTo(
-            "foldmax: missing a command: attend, softmax, explain, bench or info (see foldmax"
-                + " --help)");
+            "foldmax: missing a command: attend, merge, softmax, explain, bench or info (see"
+                + " foldmax --help)");
   }
 
   @Test
@@ -80,7 +80,7 @@ class UsageTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"attend", "softmax", "explain", "bench", "info", ""})
+  @ValueSource(strings = {"attend", "merge", "softmax", "explain", "bench", "info", ""})
   void helpShowsExamples(String command) {
     String help = (command.isEmpty() ? run("--help") : run(command, "--help")).succeeded().out();
 

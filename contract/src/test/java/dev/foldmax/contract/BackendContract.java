@@ -8,7 +8,14 @@ import org.junit.jupiter.api.TestInstance;
 /** The laws that every backend keeps, a chapter an interface. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 abstract class BackendContract
-    implements AttentionLaws, EdgeRules, MergeLaws, RowInvariance, RowLaws, SamplingLaws, CallLaws {
+    implements AttentionLaws,
+        EdgeRules,
+        MergeLaws,
+        PartialLaws,
+        RowInvariance,
+        RowLaws,
+        SamplingLaws,
+        CallLaws {
   private Backend backend;
 
   @BeforeAll

@@ -153,6 +153,12 @@ class CpuMisuseTest {
                       shared, shared, shared, Attention.standard().mask(Mask.causal().and(prefix))))
           .withMessageStartingWith("prefix: I64(1)")
           .withMessageContaining("confined");
+      KeyValues kv = KeyValues.dense(shared, shared);
+      one.attendPartial(arena, shared, kv, Attention.standard(), 0, 10);
+      assertThatIllegalArgumentException()
+          .isThrownBy(() -> two.attendPartial(arena, shared, kv, Attention.standard(), 0, 10))
+          .withMessageStartingWith("arena: ")
+          .withMessageContaining("confined");
     }
   }
 

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.within;
 
 import dev.foldmax.Alignment;
 import dev.foldmax.Attention;
+import dev.foldmax.AttentionPartial;
 import dev.foldmax.Backend;
 import dev.foldmax.DType;
 import dev.foldmax.KeyValues;
@@ -29,8 +30,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /**
- * The Java of README.md and docs/usage.md, compiled and run. What stands here between two markers
- * is, but for indentation, what the page shows.
+ * The Java of README.md, docs/usage.md and docs/partials.md, compiled and run. What stands here
+ * between two markers is, but for indentation, what the page shows.
  */
 class ReadmeTest {
   private static final int DIM = 64;
@@ -198,13 +199,52 @@ class ReadmeTest {
     return numbers;
   }
 
+  @Test
+  void partsOfSeveralMachinesFinish() {
+    int begin = 1536;
+    int end = 3000;
+    int total = 3000;
+    Tensor query = Tensor.of(random(21, 8 * 4 * DIM), 1, 8, 4, DIM);
+    Tensor allKeys = Tensor.of(random(22, 2 * total * DIM), 1, 2, total, DIM);
+    Tensor allValues = Tensor.of(random(23, 2 * total * DIM), 1, 2, total, DIM);
+    Tensor keys = allKeys.slice(2, begin, end).copy();
+    Tensor values = allValues.slice(2, begin, end).copy();
+    Tensor out = Tensor.allocate(DType.F32, 1, 8, 4, DIM);
+    Tensor lse = Tensor.allocate(DType.F32, 1, 8, 4);
+    try (Backend backend = Backend.cpu(2)) {
+      AttentionPartial others =
+          backend.attendPartial(
+              Arena.ofAuto(),
+              query,
+              KeyValues.dense(allKeys, allValues),
+              Attention.causal(),
+              0,
+              begin);
+      // machines begin
+      // On each machine: keys begin to end of total, of which it holds no others.
+      KeyValues held = KeyValues.slice(keys, values, begin, total);
+      AttentionPartial partial =
+          backend.attendPartial(Arena.ofAuto(), query, held, Attention.causal(), begin, end);
+      Map<String, String> texts = partial.metadata(); // with a digest over all of it
+      Map<String, Tensor> tensors = partial.tensors();
+
+      // Where they arrive, in any order.
+      AttentionPartial arrived = AttentionPartial.of(texts, tensors); // refuses what has changed
+      backend.finish(List.of(arrived, others), out, lse);
+      // machines end
+      assertThat(out.toFloatArray())
+          .isEqualTo(backend.attend(query, allKeys, allValues, Attention.causal()).toFloatArray());
+    }
+  }
+
   @ParameterizedTest
   @CsvSource({
     "docs/usage.md, pages",
     "docs/usage.md, halves",
     "docs/usage.md, parts",
     "docs/usage.md, files",
-    "docs/usage.md, token"
+    "docs/usage.md, token",
+    "docs/partials.md, machines"
   })
   void thePageShowsTheExample(String page, String example) throws IOException {
     Pages.assertShows(page, ReadmeTest.class, example);

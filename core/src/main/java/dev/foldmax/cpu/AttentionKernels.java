@@ -1,14 +1,24 @@
 package dev.foldmax.cpu;
 
+import dev.foldmax.AttentionPartial;
+import dev.foldmax.AttentionPartial.Piece;
+import dev.foldmax.DType;
 import dev.foldmax.KernelChoice;
 import dev.foldmax.KeyValues;
 import dev.foldmax.Phase;
+import dev.foldmax.Tensor;
 import dev.foldmax.spi.AttentionCall;
+import dev.foldmax.spi.PartialCall;
+import dev.foldmax.spi.PartialSet;
+import dev.foldmax.spi.PartialStates;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
+import java.util.SortedSet;
+import java.util.TreeSet;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Cuts an attention into tasks and hands them to the workers. A task is a block of rows and a split
@@ -17,6 +27,12 @@ import java.util.Map;
  * splits are aligned subtrees of the fold, see {@link TileEngine}.
  */
 final class AttentionKernels {
+  /**
+   * To be raised with every change by which the same keys give other states: of tiles and cells, of
+   * the order of sums, of exponentials. States of different versions are not merged.
+   */
+  private static final int FOLD_VERSION = 1;
+
   /** Tasks a thread should find, so that uneven ones even out. */
   private static final int TASKS_PER_THREAD = 4;
 
@@ -35,10 +51,17 @@ final class AttentionKernels {
    * With two query heads to a key head or more FLOAT_KEYS was within a tenth of it, or faster.
    */
   private enum Family {
-    FLOAT_PREFILL,
-    FLOAT_KEYS,
-    FLOAT_DIMS,
-    DOUBLE;
+    FLOAT_PREFILL("float32 A"),
+    FLOAT_KEYS("float32 A"),
+    FLOAT_DIMS("float32 B"),
+    DOUBLE("float64");
+
+    /** The same for families that give the same bits; see docs/numerics.md. */
+    private final String bits;
+
+    Family(String bits) {
+      this.bits = bits;
+    }
 
     /** Rows up to which FLOAT_KEYS was measured faster than a panel that they do not fill. */
     static final int MOST_KEY_ROWS = 16;
@@ -91,14 +114,14 @@ final class AttentionKernels {
     if (call.queryHeads() == 0) {
       return; // no row, and a group of no heads cannot be cut into blocks
     }
-    Grid grid = new Grid(call);
+    Grid grid = new Grid(call, mostKeys(call));
     if (grid.splits == 1) {
       workers.run(
           grid.blocks(),
           (block, worker) -> {
             TileEngine engine = grid.start(block, worker);
             engine.foldKeys(Long.MIN_VALUE, Long.MAX_VALUE);
-            finish(engine);
+            finish(engine, Long.MIN_VALUE, Long.MAX_VALUE);
           });
       return;
     }
@@ -117,14 +140,154 @@ final class AttentionKernels {
         (block, worker) -> {
           TileEngine engine = grid.start(block, worker);
           engine.foldPartials(partials, block * grid.splits, grid.splits);
-          finish(engine);
+          finish(engine, Long.MIN_VALUE, Long.MAX_VALUE);
         });
   }
 
-  private static void finish(TileEngine engine) {
+  private static void finish(TileEngine engine, long from, long to) {
     if (!engine.finish()) {
-      engine.refoldCarefully();
+      engine.refoldCarefully(from, to);
       engine.finish();
+    }
+  }
+
+  private static long mostKeys(AttentionCall call) {
+    long most = 0;
+    for (int b = 0; b < call.batch(); b++) {
+      most = Math.max(most, call.sequence(b).endKey());
+    }
+    return most;
+  }
+
+  /** Folds a range of keys as far as it goes, piece by piece. */
+  synchronized void attendPartial(PartialCall partial, PartialStates states) {
+    AttentionCall call = partial.attention();
+    if (call.queryHeads() == 0) {
+      return;
+    }
+    Grid grid = new Grid(call, partial.keyEnd() - partial.keyBegin());
+    PieceTasks tasks = new PieceTasks(states.pieces(), grid);
+    partials.reserve(Math.toIntExact(tasks.count()), grid.partialSize, call.isFloat64());
+    workers.run(
+        tasks.count(),
+        (task, worker) -> {
+          int n = tasks.piece(task);
+          Piece piece = states.pieces().get(n);
+          TileEngine engine = grid.start(tasks.block(task, n), worker);
+          engine.foldKeys(tasks.begin(task, n), tasks.end(task, n));
+          if (tasks.splits(n) > 1) {
+            engine.save(partials, task);
+          } else {
+            engine.keepStates(states, n);
+            finish(engine, piece.begin(), piece.end());
+          }
+        });
+    workers.run(
+        grid.blocks() * states.pieces().size(),
+        (index, worker) -> {
+          int n = (int) (index / grid.blocks());
+          if (tasks.splits(n) > 1) {
+            Piece piece = states.pieces().get(n);
+            long block = index % grid.blocks();
+            TileEngine engine = grid.start(block, worker);
+            engine.foldPartials(partials, tasks.first(n, block), tasks.splits(n));
+            engine.keepStates(states, n);
+            finish(engine, piece.begin(), piece.end());
+          }
+        });
+  }
+
+  /** Whose arithmetic a call's states are in. */
+  synchronized AttentionPartial.Fold fold(AttentionCall call, String backend) {
+    SortedSet<String> families = new TreeSet<>();
+    int cell = 1;
+    for (int b = 0; b < call.batch(); b++) {
+      Family family = Family.of(call, b);
+      families.add(family.bits);
+      cell = Math.max(cell, engines[0].of(family).cellKeys());
+    }
+    return new AttentionPartial.Fold(
+        backend,
+        String.join(" and ", families),
+        FOLD_VERSION,
+        cell,
+        Species.F32.vectorBitSize(),
+        TileEngine.scoreUnit(call));
+  }
+
+  /** Merges states to the end. */
+  synchronized void finish(PartialSet set, Tensor out, @Nullable Tensor lse) {
+    long rows = set.rows();
+    long tasks = Math.min(rows, (long) workers.parallelism() * TASKS_PER_THREAD);
+    workers.run(
+        tasks,
+        (task, worker) -> {
+          StateFold<?> fold =
+              set.dtype() == DType.F64 ? new StateFold.OfDoubles(set) : new StateFold.OfFloats(set);
+          long end = rows * (task + 1) / tasks;
+          for (long row = rows * task / tasks; row < end; row++) {
+            fold.foldRow(row, out, lse);
+          }
+        });
+  }
+
+  /**
+   * The tasks of a partial: each a piece of the keys, a block of rows, and a split of the piece.
+   */
+  private final class PieceTasks {
+    private final List<Piece> pieces;
+    private final Grid grid;
+    private final int[] splits; // (pieces)
+    private final long[] firstTask; // (pieces + 1)
+
+    PieceTasks(List<Piece> pieces, Grid grid) {
+      this.pieces = pieces;
+      this.grid = grid;
+      splits = new int[pieces.size()];
+      firstTask = new long[pieces.size() + 1];
+      for (int n = 0; n < pieces.size(); n++) {
+        Piece piece = pieces.get(n);
+        // Either less than a split, or several: both are powers of two of cells, but for the last.
+        splits[n] =
+            workers.parallelism() == 1
+                ? 1
+                : (int) Math.ceilDiv(piece.end() - piece.begin(), grid.splitKeys);
+        firstTask[n + 1] = firstTask[n] + grid.blocks() * splits[n];
+      }
+    }
+
+    long count() {
+      return firstTask[pieces.size()];
+    }
+
+    int piece(long task) {
+      int n = 0;
+      while (firstTask[n + 1] <= task) {
+        n++;
+      }
+      return n;
+    }
+
+    int splits(int n) {
+      return splits[n];
+    }
+
+    long block(long task, int n) {
+      return (task - firstTask[n]) / splits[n];
+    }
+
+    /** The first task of a piece and a block. */
+    long first(int n, long block) {
+      return firstTask[n] + block * splits[n];
+    }
+
+    long begin(long task, int n) {
+      return pieces.get(n).begin() + (task - firstTask[n]) % splits[n] * grid.splitKeys;
+    }
+
+    long end(long task, int n) {
+      long end = pieces.get(n).end();
+      return splits[n] == 1 ? end : Math.min(end, begin(task, n) + grid.splitKeys);
     }
   }
 
@@ -141,7 +304,8 @@ final class AttentionKernels {
     private final long splitKeys;
     private final int partialSize;
 
-    Grid(AttentionCall call) {
+    /** Tasks for a call over so many keys. */
+    Grid(AttentionCall call, long mostKeys) {
       this.call = call;
       KeyValues kv = call.keyValues();
       keyElements = Elements.of(kv.keys());
@@ -151,7 +315,6 @@ final class AttentionKernels {
       firstBlock = new long[batch + 1];
       headsPerBlock = new int[batch];
       queriesPerBlock = new int[batch];
-      long mostKeys = 0;
       int cell = 1;
       int largestPartial = 0;
       for (int b = 0; b < batch; b++) {
@@ -171,7 +334,6 @@ final class AttentionKernels {
           blocks = blocksOf(b, queries);
         }
         firstBlock[b + 1] = firstBlock[b] + blocks;
-        mostKeys = Math.max(mostKeys, call.sequence(b).endKey());
         cell = Math.max(cell, engine.cellKeys());
         largestPartial =
             Math.max(

@@ -1,13 +1,19 @@
 package dev.foldmax.cpu;
 
 import dev.foldmax.Attention;
+import dev.foldmax.AttentionPartial;
 import dev.foldmax.Backend;
+import dev.foldmax.DType;
 import dev.foldmax.KernelChoice;
 import dev.foldmax.KeyValues;
 import dev.foldmax.Sampling;
 import dev.foldmax.Tensor;
 import dev.foldmax.spi.AttentionCall;
+import dev.foldmax.spi.PartialCall;
+import dev.foldmax.spi.PartialSet;
+import dev.foldmax.spi.PartialStates;
 import dev.foldmax.spi.Rows;
+import java.lang.foreign.Arena;
 import java.util.List;
 import java.util.concurrent.Executor;
 import org.jspecify.annotations.Nullable;
@@ -106,6 +112,55 @@ public final class CpuBackend implements Backend {
     checkShared("out", out);
     checkShared("lse", lse);
     attention.attend(call);
+  }
+
+  @Override
+  public AttentionPartial attendPartial(
+      Arena arena,
+      Tensor q,
+      KeyValues keyValues,
+      Attention definition,
+      long keyBegin,
+      long keyEnd) {
+    checkOpen();
+    PartialCall call = PartialCall.of(q, keyValues, definition, keyBegin, keyEnd);
+    checkScale(call.attention());
+    AttentionCall.forEachInput(q, keyValues, definition, this::checkShared);
+    PartialStates states =
+        new PartialStates(
+            call,
+            attention.fold(call.attention(), name()),
+            call.attention().isFloat64() ? DType.F64 : DType.F32,
+            arena);
+    checkShared("arena", states.outputs());
+    attention.attendPartial(call, states);
+    return states.partial(q.shape());
+  }
+
+  @Override
+  public void finish(List<AttentionPartial> partials, Tensor out, @Nullable Tensor lse) {
+    finish(partials, out, lse, true);
+  }
+
+  @Override
+  public void finishPart(List<AttentionPartial> partials, Tensor out, @Nullable Tensor lse) {
+    finish(partials, out, lse, false);
+  }
+
+  private void finish(
+      List<AttentionPartial> partials, Tensor out, @Nullable Tensor lse, boolean whole) {
+    checkOpen();
+    PartialSet set = PartialSet.of(partials, i -> "partials[" + i + "]", whole);
+    set.checkFinish(name(), out, lse);
+    partials.forEach(partial -> partial.tensors().forEach(this::checkShared));
+    checkShared("out", out);
+    checkShared("lse", lse);
+    attention.finish(set, out, lse);
+  }
+
+  @Override
+  public boolean servesPartials() {
+    return true;
   }
 
   @Override

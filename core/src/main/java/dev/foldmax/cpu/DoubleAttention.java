@@ -250,15 +250,18 @@ final class DoubleAttention extends TileEngine {
     double[] earlierSum = levelSum[level];
     for (int r = 0; r < rows(); r++) {
       double m = earlierMax[r] > max[r] ? earlierMax[r] : max[r];
-      double c1 = correction(earlierMax[r], m);
-      double c2 = correction(max[r], m);
+      double c1 = correction(earlierMax[r], m, factor, factorLow, least);
+      double c2 = correction(max[r], m, factor, factorLow, least);
       sum[r] = sum[r] * c2 + earlierSum[r] * c1;
       DoubleStream.mergeOutputs(levelO[level], r * valueDims, c1, o, r * valueDims, c2, valueDims);
       max[r] = m;
     }
   }
 
-  private double correction(double from, double to) {
+  /**
+   * What takes a state's terms from its maximum to a larger one; exactly 1 where it is the same.
+   */
+  static double correction(double from, double to, double factor, double factorLow, double least) {
     return from == to ? 1 : Exponential.pow2(from - to, factor, factorLow, least);
   }
 

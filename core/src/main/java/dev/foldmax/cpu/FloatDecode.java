@@ -311,15 +311,18 @@ abstract class FloatDecode extends TileEngine {
     float[] earlierSum = levelSum[level];
     for (int r = 0; r < rows(); r++) {
       float m = earlierMax[r] > max[r] ? earlierMax[r] : max[r];
-      float c1 = correction(earlierMax[r], m);
-      float c2 = correction(max[r], m);
+      float c1 = correction(earlierMax[r], m, factor, factorLow, least);
+      float c2 = correction(max[r], m, factor, factorLow, least);
       sum[r] = sum[r] * c2 + earlierSum[r] * c1;
       FloatStream.mergeOutputs(levelO[level], r * valueDims, c1, o, r * valueDims, c2, valueDims);
       max[r] = m;
     }
   }
 
-  private float correction(float from, float to) {
+  /**
+   * What takes a state's terms from its maximum to a larger one; exactly 1 where it is the same.
+   */
+  static float correction(float from, float to, float factor, float factorLow, float least) {
     return from == to ? 1 : Exponential.pow2(from - to, factor, factorLow, least);
   }
 

@@ -3,6 +3,7 @@ package dev.foldmax.cpu;
 import dev.foldmax.KeyValues;
 import dev.foldmax.Tensor;
 import dev.foldmax.spi.AttentionCall;
+import dev.foldmax.spi.PartialStates;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -123,7 +124,7 @@ abstract class ScratchIo<A> {
 
   /**
    * Ends a row: output O / l and logsumexp m + ln(l), the sink joined in, written where they
-   * belong.
+   * belong; or its state, where others are to go on.
    *
    * @param m the maximum, in the engine's unit of scores
    * @param o the row's O from {@code at}; overwritten
@@ -133,11 +134,60 @@ abstract class ScratchIo<A> {
     AttentionCall call = engine.call();
     int b = engine.batch();
     int head = engine.head(r);
-    int n = call.valueDim();
-    double max = l == 0 ? Double.NEGATIVE_INFINITY : m * engine.scoreUnit();
+    PartialStates states = engine.states();
+    if (states != null) {
+      return keep(states, engine.piece(), states.row(b, head, engine.query(r)), m, l, o, at);
+    }
+    Tensor out = call.out();
+    Tensor lse = call.lse();
+    long block = call.queryBlock(b);
+    long query = call.firstQueryRow(b) + engine.query(r);
+    return finish(
+        m * engine.scoreUnit(),
+        l,
+        call.sink(head),
+        o,
+        at,
+        call.valueDim(),
+        out,
+        block * out.stride(0) + head * out.stride(1) + query * out.stride(2),
+        lse,
+        lse == null ? 0 : block * lse.stride(0) + head * lse.stride(1) + query * lse.stride(2));
+  }
+
+  /** Writes a row's state; returns as {@link #finish}. Dividing by 1 changes no number. */
+  private boolean keep(PartialStates states, int piece, long row, double m, double l, A o, int at) {
+    Tensor outputs = states.outputs();
+    int n = (int) outputs.shape(-1);
+    boolean finite = divide(o, at, n, 1);
+    states.set(piece, row, m, l);
+    write(o, at, n, outputs, states.outputOffset(piece, row), 1);
+    return finite || Double.isNaN(l);
+  }
+
+  /**
+   * Ends a row whose state is known.
+   *
+   * @param m the maximum, natural; not read if the sum is 0
+   * @param o the row's O, {@code n} elements from {@code at}; overwritten
+   * @param outOffset where the output's elements begin, {@code out.stride(-1)} apart
+   * @param lseOffset where the logsumexp goes, if it is wanted
+   * @return false if the output is not finite though the sum is
+   */
+  final boolean finish(
+      double m,
+      double l,
+      double sink,
+      A o,
+      int at,
+      int n,
+      Tensor out,
+      long outOffset,
+      @Nullable Tensor lse,
+      long lseOffset) {
+    double max = l == 0 ? Double.NEGATIVE_INFINITY : m;
     double sum = l;
     double divisor = l;
-    double sink = call.sink(head);
     if (sink != Double.NEGATIVE_INFINITY) {
       double joint = sink > max ? sink : max;
       double kept = joint == max ? 1 : Math.exp(max - joint);
@@ -151,16 +201,9 @@ abstract class ScratchIo<A> {
     } else {
       finite = divide(o, at, n, divisor);
     }
-    Tensor out = call.out();
-    long block = call.queryBlock(b);
-    long query = call.firstQueryRow(b) + engine.query(r);
-    long offset = block * out.stride(0) + head * out.stride(1) + query * out.stride(2);
-    write(o, at, n, out, offset, out.stride(3));
-    Tensor lse = call.lse();
+    write(o, at, n, out, outOffset, out.stride(-1));
     if (lse != null) {
-      lse.setAt(
-          block * lse.stride(0) + head * lse.stride(1) + query * lse.stride(2),
-          sum == 0 ? Double.NEGATIVE_INFINITY : max + Math.log(sum));
+      lse.setAt(lseOffset, sum == 0 ? Double.NEGATIVE_INFINITY : max + Math.log(sum));
     }
     return finite || Double.isNaN(divisor);
   }

@@ -5,6 +5,7 @@ import dev.foldmax.Mask;
 import dev.foldmax.Rescale;
 import dev.foldmax.Sequence;
 import dev.foldmax.spi.AttentionCall;
+import dev.foldmax.spi.PartialStates;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -38,6 +39,11 @@ abstract class TileEngine {
   private boolean careful;
   private boolean scaledScores;
   private Rescale rescale = Rescale.ALWAYS;
+
+  /** Where the states go, and as which piece, if the call is a partial one. */
+  private @Nullable PartialStates states;
+
+  private int piece;
 
   /** The interval of keys that each row may see; (rows). */
   private long[] visibleBegin = {};
@@ -83,7 +89,7 @@ abstract class TileEngine {
   abstract void load(Partials partials, long index);
 
   /**
-   * Writes outputs and logsumexps.
+   * Writes outputs and logsumexps, or after {@link #keepStates} the states.
    *
    * @return whether all is well: false if an output is not finite though its sum is, since a value
    *     that its row must not see may have leaked in as 0 times infinity
@@ -116,6 +122,7 @@ abstract class TileEngine {
     queries = queryCount;
     rows = heads * queryCount;
     careful = false;
+    states = null;
     scaledScores = needsScaledScores(newCall);
     Rescale asked = newCall.attention().rescale();
     rescale = asked == null ? defaultRescale() : asked;
@@ -150,13 +157,22 @@ abstract class TileEngine {
     return Rescale.ON_NEW_MAX;
   }
 
-  /** Folds all keys again, this time keeping hidden values out of every product. */
-  final void refoldCarefully() {
-    careful = true;
-    foldKeys(Long.MIN_VALUE, Long.MAX_VALUE);
+  /** Lets {@link #finish} leave the block's states for others to go on, as those of a piece. */
+  final void keepStates(PartialStates newStates, int newPiece) {
+    states = newStates;
+    piece = newPiece;
   }
 
-  /** Folds the keys in {@code from} to {@code to}, both at cells, of those that the rows see. */
+  /** Folds keys again, this time keeping hidden values out of every product. */
+  final void refoldCarefully(long from, long to) {
+    careful = true;
+    foldKeys(from, to);
+  }
+
+  /**
+   * Folds the keys in {@code from} to {@code to} of those that the rows see: an aligned run of
+   * cells, or part of a cell.
+   */
   final void foldKeys(long from, long to) {
     clearState();
     levels = 0;
@@ -299,7 +315,19 @@ abstract class TileEngine {
 
   /** What turns a score, as it is kept, into a natural one. */
   final double scoreUnit() {
-    return scaledScores ? 1 : call().scale();
+    return scoreUnit(call());
+  }
+
+  static double scoreUnit(AttentionCall call) {
+    return needsScaledScores(call) ? 1 : call.scale();
+  }
+
+  final @Nullable PartialStates states() {
+    return states;
+  }
+
+  final int piece() {
+    return piece;
   }
 
   final Rescale rescale() {

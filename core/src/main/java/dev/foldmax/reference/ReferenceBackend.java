@@ -1,7 +1,9 @@
 package dev.foldmax.reference;
 
 import dev.foldmax.Attention;
+import dev.foldmax.AttentionPartial;
 import dev.foldmax.Backend;
+import dev.foldmax.DType;
 import dev.foldmax.KernelChoice;
 import dev.foldmax.KeyValues;
 import dev.foldmax.Mask;
@@ -11,7 +13,11 @@ import dev.foldmax.ScoreTile;
 import dev.foldmax.Sequence;
 import dev.foldmax.Tensor;
 import dev.foldmax.spi.AttentionCall;
+import dev.foldmax.spi.PartialCall;
+import dev.foldmax.spi.PartialSet;
+import dev.foldmax.spi.PartialStates;
 import dev.foldmax.spi.Rows;
+import java.lang.foreign.Arena;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
@@ -195,7 +201,7 @@ public final class ReferenceBackend implements Backend {
 
   private static void attendRow(AttentionCall call, int b, int head, long query) {
     Sequence sequence = call.sequence(b);
-    double[] scores = scores(call, b, head, query);
+    double[] scores = scores(call, b, head, query, sequence.firstKey(), sequence.endKey());
     double sink = call.sink(head);
     double[] withSink = Arrays.copyOf(scores, scores.length + 1);
     withSink[scores.length] = sink;
@@ -221,14 +227,15 @@ public final class ReferenceBackend implements Backend {
     }
   }
 
-  /** A query's scores, natural, -inf where hidden; index 0 is the first key that is present. */
-  private static double[] scores(AttentionCall call, int b, int head, long query) {
+  /** A query's scores of some keys, natural, -inf where hidden; index 0 is the first of them. */
+  private static double[] scores(
+      AttentionCall call, int b, int head, long query, long keyBegin, long keyEnd) {
     Attention attention = call.attention();
     Sequence sequence = call.sequence(b);
     Mask mask = attention.mask();
-    double[] scores = new double[Math.toIntExact(sequence.endKey() - sequence.firstKey())];
+    double[] scores = new double[Math.toIntExact(keyEnd - keyBegin)];
     for (int j = 0; j < scores.length; j++) {
-      long key = sequence.firstKey() + j;
+      long key = keyBegin + j;
       double dot = 0;
       for (int d = 0; d < call.keyDim(); d++) {
         dot +=
@@ -241,7 +248,7 @@ public final class ReferenceBackend implements Backend {
       }
       Tensor bias = attention.bias();
       if (bias != null) {
-        double added = bias.at(bias.broadcastOffset(b, head, query, j));
+        double added = bias.at(bias.broadcastOffset(b, head, query, key - sequence.firstKey()));
         s = added == Double.NEGATIVE_INFINITY ? added : s + added;
       }
       if (attention.alibiSlopes() != null) {
@@ -251,10 +258,10 @@ public final class ReferenceBackend implements Backend {
     }
     ScoreFunction function = attention.scoreFunction();
     if (function != null && scores.length > 0) {
-      function.apply(new Row(b, head, query, sequence.firstKey(), scores));
+      function.apply(new Row(b, head, query, keyBegin, scores));
     }
     for (int j = 0; j < scores.length; j++) {
-      if (!mask.visible(sequence, head, query, sequence.firstKey() + j)) {
+      if (!mask.visible(sequence, head, query, keyBegin + j)) {
         scores[j] = Double.NEGATIVE_INFINITY;
       }
     }
@@ -277,6 +284,107 @@ public final class ReferenceBackend implements Backend {
     long row = kv.row(b, key);
     double element = rows.get(block, keyHead, row, d);
     return scales == null ? element : element * scales.get(block, keyHead, row);
+  }
+
+  /** Float64, one state a row, whichever keys: the reference has no cells. */
+  @Override
+  public AttentionPartial attendPartial(
+      Arena arena, Tensor q, KeyValues keyValues, Attention attention, long keyBegin, long keyEnd) {
+    checkOpen();
+    PartialCall call = PartialCall.of(q, keyValues, attention, keyBegin, keyEnd);
+    AttentionPartial.Fold fold =
+        new AttentionPartial.Fold(name(), "two passes", 1, 0, 0, 1); // scores are natural
+    PartialStates states = new PartialStates(call, fold, DType.F64, arena);
+    AttentionCall whole = call.attention();
+    for (int b = 0; b < whole.batch(); b++) {
+      for (int head = 0; head < whole.queryHeads(); head++) {
+        for (long i = 0; i < whole.sequence(b).queries(); i++) {
+          checkInterrupt();
+          partialRow(call, states, b, head, i);
+        }
+      }
+    }
+    return states.partial(q.shape());
+  }
+
+  private static void partialRow(
+      PartialCall call, PartialStates states, int b, int head, long query) {
+    AttentionCall whole = call.attention();
+    Sequence sequence = whole.sequence(b);
+    long begin = Math.max(call.keyBegin(), sequence.firstKey());
+    long end = Math.max(begin, Math.min(call.keyEnd(), sequence.endKey()));
+    double[] scores = scores(whole, b, head, query, begin, end);
+    Denominator denominator = Denominator.of(scores);
+    double[] weighted = new double[whole.valueDim()];
+    for (int j = 0; j < scores.length; j++) {
+      if (scores[j] != Double.NEGATIVE_INFINITY) {
+        double weight = Math.exp(scores[j] - denominator.max());
+        for (int d = 0; d < weighted.length; d++) {
+          weighted[d] += weight * value(whole, b, head, begin + j, d);
+        }
+      }
+    }
+    long row = states.row(b, head, query);
+    states.set(0, row, denominator.max(), denominator.sum());
+    for (int d = 0; d < weighted.length; d++) {
+      states.outputs().setAt(states.outputOffset(0, row) + d, weighted[d]);
+    }
+  }
+
+  @Override
+  public void finish(List<AttentionPartial> partials, Tensor out, @Nullable Tensor lse) {
+    finish(partials, out, lse, true);
+  }
+
+  @Override
+  public void finishPart(List<AttentionPartial> partials, Tensor out, @Nullable Tensor lse) {
+    finish(partials, out, lse, false);
+  }
+
+  @Override
+  public boolean servesPartials() {
+    return true;
+  }
+
+  private void finish(
+      List<AttentionPartial> partials, Tensor out, @Nullable Tensor lse, boolean whole) {
+    checkOpen();
+    PartialSet set = PartialSet.of(partials, i -> "partials[" + i + "]", whole);
+    set.checkFinish(name(), out, lse);
+    for (long r = 0; r < set.rows(); r++) {
+      checkInterrupt();
+      finishRow(set, r, out, lse);
+    }
+  }
+
+  /** Takes every state to the largest maximum, adds them up and divides. */
+  private static void finishRow(PartialSet set, long row, Tensor out, @Nullable Tensor lse) {
+    double sink = set.sink(row);
+    double max = sink;
+    for (PartialSet.State state : set.states()) {
+      max = Math.max(max, state.max(row));
+    }
+    double shift = max == Double.NEGATIVE_INFINITY ? 0 : max;
+    double sum = Math.exp(sink - shift);
+    double[] output = new double[set.valueDim()];
+    for (PartialSet.State state : set.states()) {
+      double correction = Math.exp(state.max(row) - shift);
+      if (correction != 0) {
+        sum += state.sum(row) * correction;
+        for (int d = 0; d < output.length; d++) {
+          Tensor weighted = state.partial().outputs();
+          output[d] += weighted.at(state.outputOffset(row) + d * weighted.stride(-1)) * correction;
+        }
+      }
+    }
+    double total = sum == 0 ? Double.NEGATIVE_INFINITY : max + Math.log(sum);
+    for (int d = 0; d < output.length; d++) {
+      output[d] = Double.isNaN(total) ? total : sum == 0 ? 0 : output[d] / sum;
+    }
+    write(output, out, row);
+    if (lse != null) {
+      lse.setAt(Rows.elementOffset(lse, row), total);
+    }
   }
 
   @Override

@@ -84,10 +84,23 @@ public final class AttentionCall {
   public static AttentionCall of(
       Tensor q, KeyValues keyValues, Attention attention, Tensor out, @Nullable Tensor lse) {
     Objects.requireNonNull(out, "out");
+    if (!keyValues.isWhole()) {
+      throw new IllegalArgumentException(
+          "keys: expected all "
+              + keyValues.totalKeys()
+              + ", got the slice "
+              + keyValues.heldBegin()
+              + ".."
+              + keyValues.heldEnd()
+              + ", which serves Backend.attendPartial");
+    }
     return new AttentionCall(q, keyValues, attention, out, lse);
   }
 
-  /** The same without outputs, for {@link dev.foldmax.Backend#explain}. */
+  /**
+   * The same without outputs, for {@link dev.foldmax.Backend#explain}, and for {@link PartialCall},
+   * which says which keys it reads.
+   */
   public static AttentionCall withoutOutput(Tensor q, KeyValues keyValues, Attention attention) {
     return new AttentionCall(q, keyValues, attention, null, null);
   }
@@ -281,7 +294,9 @@ public final class AttentionCall {
       mostQueries = Math.max(mostQueries, sequence.queries());
       mostKeys = Math.max(mostKeys, sequence.endKey() - sequence.firstKey());
     }
-    boolean oneLength = keyValues.layout().equals("dense") && mostKeys == keyValues.keys().shape(2);
+    boolean oneLength =
+        keyValues.layout().equals("slice")
+            || (keyValues.layout().equals("dense") && mostKeys == keyValues.keys().shape(2));
     boolean fits =
         fits(tensor, 1, mostKeys, oneLength)
             && fits(tensor, 2, mostQueries, !packed)

@@ -111,7 +111,7 @@ class FloatPrefillTest {
       engine.start(0, 0, 1, first, Math.min(most, QUERIES - first));
       engine.foldKeys(Long.MIN_VALUE, Long.MAX_VALUE);
       if (!engine.finish()) {
-        engine.refoldCarefully();
+        engine.refoldCarefully(Long.MIN_VALUE, Long.MAX_VALUE);
         engine.finish();
       }
     }

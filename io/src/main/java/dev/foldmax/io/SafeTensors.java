@@ -125,6 +125,16 @@ public final class SafeTensors implements AutoCloseable {
     return Collections.unmodifiableMap(header.metadata());
   }
 
+  /**
+   * Whether the header is, byte by byte, what {@link #write} writes for these tensors and texts. So
+   * a digest of these vouches for the whole file, and not for one of the many that read the same.
+   */
+  public boolean isAsWritten() {
+    byte[] written =
+        SafeTensorsHeader.encode(new ArrayList<>(header.entries().values()), header.metadata());
+    return Arrays.equals(written, file.bytes(0, header.dataOffset()));
+  }
+
   /** Unmaps the file; its tensors' memory is gone. Does nothing when it was closed before. */
   @Override
   public void close() {
