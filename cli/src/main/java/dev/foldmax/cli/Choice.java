@@ -85,4 +85,11 @@ abstract class Choice<E extends Enum<E>> implements ITypeConverter<E> {
       super(BackendOptions.Name.class);
     }
   }
+
+  /** For {@code --progress}. */
+  static final class OfProgress extends Choice<Progress.Form> {
+    OfProgress() {
+      super(Progress.Form.class);
+    }
+  }
 }

@@ -91,7 +91,8 @@ public final class SafeTensors implements AutoCloseable {
       return new Description(dtype, Arrays.stream(shape).boxed().toList());
     }
 
-    long bytes() {
+    /** How many bytes the elements take. */
+    public long bytes() {
       return bytes(dtype, shape);
     }
 
