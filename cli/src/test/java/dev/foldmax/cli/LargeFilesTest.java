@@ -26,6 +26,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledOnOs;
 import org.junit.jupiter.api.condition.OS;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -47,6 +48,7 @@ class LargeFilesTest {
   /** Of a row with a heap of 256 MiB and the JVM's own memory. */
   private static final long MOST_KIB = 600L << 10;
 
+  @TempDir private Path logs;
   private Path folder;
   private Path x;
 
@@ -93,7 +95,6 @@ class LargeFilesTest {
                 Main.class.getName()));
     command.addAll(List.of(args));
     command.addAll(List.of("--repeat", "0", "--backend", "cpu"));
-    Path logs = Files.createDirectories(Path.of("target", "large-logs")).toAbsolutePath();
     return Shell.start(logs, Map.of(), command);
   }
 
