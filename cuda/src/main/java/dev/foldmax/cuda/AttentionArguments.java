@@ -125,6 +125,19 @@ final class AttentionArguments {
     return LAYOUT.byteOffset(PathElement.groupElement(field));
   }
 
+  // Places in a matrix and in a broadcast tensor: looked up once, which takes longer than a launch.
+  static final long MATRIX_DATA = matrixField("data");
+  static final long MATRIX_BLOCK = matrixField("block");
+  static final long MATRIX_HEAD = matrixField("head");
+  static final long MATRIX_ROW = matrixField("row");
+  static final long MATRIX_TYPE = matrixField("type");
+  private static final long BROADCAST_DATA = broadcastField("data");
+  private static final long BROADCAST_TYPE = broadcastField("type");
+  private static final long BROADCAST_SEQUENCE = broadcastField("sequence");
+  private static final long BROADCAST_HEAD = broadcastField("head");
+  private static final long BROADCAST_QUERY = broadcastField("query");
+  private static final long BROADCAST_KEY = broadcastField("key");
+
   private static long matrixField(String field) {
     return MATRIX.byteOffset(PathElement.groupElement(field));
   }
@@ -136,7 +149,7 @@ final class AttentionArguments {
   private static final long Q = offset("q");
   private static final long K = offset("k");
   private static final long V = offset("v");
-  private static final long OUT = offset("out");
+  static final long OUT = offset("out");
   private static final long LSE = offset("lse");
   private static final long KEY_SCALE = offset("keyScale");
   private static final long VALUE_SCALE = offset("valueScale");
@@ -249,11 +262,11 @@ final class AttentionArguments {
   }
 
   private void setMatrix(long place, Tensor matrix) {
-    memory.set(JAVA_LONG, place + matrixField("data"), matrix.deviceAddress());
-    memory.set(JAVA_LONG, place + matrixField("block"), matrix.stride(0));
-    memory.set(JAVA_LONG, place + matrixField("head"), matrix.stride(1));
-    memory.set(JAVA_LONG, place + matrixField("row"), matrix.stride(2));
-    memory.set(JAVA_INT, place + matrixField("type"), typeNumber(matrix.dtype()));
+    memory.set(JAVA_LONG, place + MATRIX_DATA, matrix.deviceAddress());
+    memory.set(JAVA_LONG, place + MATRIX_BLOCK, matrix.stride(0));
+    memory.set(JAVA_LONG, place + MATRIX_HEAD, matrix.stride(1));
+    memory.set(JAVA_LONG, place + MATRIX_ROW, matrix.stride(2));
+    memory.set(JAVA_INT, place + MATRIX_TYPE, typeNumber(matrix.dtype()));
   }
 
   private void setTriple(long place, @Nullable Tensor tensor) {
@@ -274,15 +287,15 @@ final class AttentionArguments {
   }
 
   private void setTensor(long place, Tensor tensor) {
-    memory.set(JAVA_LONG, place + broadcastField("data"), tensor.deviceAddress());
-    memory.set(JAVA_INT, place + broadcastField("type"), typeNumber(tensor.dtype()));
+    memory.set(JAVA_LONG, place + BROADCAST_DATA, tensor.deviceAddress());
+    memory.set(JAVA_INT, place + BROADCAST_TYPE, typeNumber(tensor.dtype()));
   }
 
   private void setStrides(long place, long sequence, long head, long query, long key) {
-    memory.set(JAVA_LONG, place + broadcastField("sequence"), sequence);
-    memory.set(JAVA_LONG, place + broadcastField("head"), head);
-    memory.set(JAVA_LONG, place + broadcastField("query"), query);
-    memory.set(JAVA_LONG, place + broadcastField("key"), key);
+    memory.set(JAVA_LONG, place + BROADCAST_SEQUENCE, sequence);
+    memory.set(JAVA_LONG, place + BROADCAST_HEAD, head);
+    memory.set(JAVA_LONG, place + BROADCAST_QUERY, query);
+    memory.set(JAVA_LONG, place + BROADCAST_KEY, key);
   }
 
   /** Places in {@link #sequenceFields}. */

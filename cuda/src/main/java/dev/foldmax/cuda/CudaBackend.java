@@ -182,6 +182,24 @@ public final class CudaBackend implements Backend {
     return workplace.capture(calls);
   }
 
+  /**
+   * Makes calls again and again and tells how long the device took for each repetition, by events
+   * of its own between them; returns when the last is done. Other threads' calls wait meanwhile.
+   * Small calls take as long as it takes to make them: repeat a {@link CudaGraph} of many.
+   *
+   * @param calls makes calls of this backend, on this thread, or launches a graph of it
+   * @param repetitions at least 1
+   * @return microseconds, in the order of the repetitions
+   * @throws IllegalStateException if calls are being recorded
+   */
+  public double[] time(Runnable calls, int repetitions) {
+    checkOpen();
+    if (repetitions < 1) {
+      throw new IllegalArgumentException("repetitions: expected at least 1, got " + repetitions);
+    }
+    return workplace.time(calls, repetitions);
+  }
+
   /** How many bytes of device memory tensors and calls use, and the tables of recent calls. */
   long usedBytes() {
     return workplace.usedBytes();

@@ -111,7 +111,6 @@ final class CudaDriver {
   private static final MethodHandle MEM_HOST_ALLOC =
       bind("cuMemHostAlloc", ADDRESS, SIZE, JAVA_INT);
   private static final MethodHandle MEM_FREE_HOST = bind("cuMemFreeHost", HANDLE);
-  private static final MethodHandle MEMCPY_DTOH = bind("cuMemcpyDtoH_v2", ADDRESS, HANDLE, SIZE);
   private static final MethodHandle MEMCPY_HTOD_ASYNC =
       bind("cuMemcpyHtoDAsync_v2", HANDLE, HANDLE, SIZE, HANDLE);
   private static final MethodHandle MEMCPY_DTOH_ASYNC =
@@ -366,11 +365,6 @@ final class CudaDriver {
   static void memFreeHost(MemorySegment memory) {
     long address = memory.address();
     check("cuMemFreeHost", () -> (int) MEM_FREE_HOST.invokeExact(address));
-  }
-
-  /** Waits for the copy. */
-  static void memcpyDtoH(MemorySegment host, long device) {
-    check("cuMemcpyDtoH", () -> (int) MEMCPY_DTOH.invokeExact(host, device, host.byteSize()));
   }
 
   static void memcpyHtoDAsync(long device, long host, long bytes, long stream) {

@@ -30,6 +30,8 @@ final class F32Prefill implements AttentionKernel {
             AttentionMacros.VALUE_DIM,
             HeadDimensions.roundUp(call.valueDim()),
             AttentionMacros.RESCALE,
-            AttentionMacros.rescale(call, Rescale.ON_NEW_MAX)));
+            AttentionMacros.rescale(call, Rescale.ON_NEW_MAX),
+            AttentionMacros.SHARED,
+            launch.device().sharedBytes()));
   }
 }

@@ -2,9 +2,6 @@ package dev.foldmax.cuda;
 
 /** The head dimensions that kernels are compiled for; a call takes the next larger one. */
 final class HeadDimensions {
-  /** The largest of queries and keys that every kernel holds. */
-  static final int MOST = 1024;
-
   private static final int[] SMALL = {16, 32, 64, 96, 128, 192, 256};
   private static final int STEP = 128;
 

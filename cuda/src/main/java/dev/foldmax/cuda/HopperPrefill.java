@@ -10,7 +10,6 @@ import dev.foldmax.Rescale;
 import dev.foldmax.Tensor;
 import dev.foldmax.spi.AttentionCall;
 import java.lang.foreign.Arena;
-import java.lang.foreign.MemoryLayout.PathElement;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -246,28 +245,25 @@ final class HopperPrefill implements AttentionKernel {
   /** The output's map, from the arguments: unless copied by map, it is left as it is. */
   private static void encodeOut(MemorySegment map, AttentionLaunch launch) {
     MemorySegment arguments = launch.arguments();
-    long out = AttentionArguments.offset("out");
+    long out = AttentionArguments.OUT;
     DType type = launch.q().dtype();
-    if (arguments.get(JAVA_INT, out + field("type")) == AttentionArguments.typeNumber(type)) {
+    int outType = arguments.get(JAVA_INT, out + AttentionArguments.MATRIX_TYPE);
+    if (outType == AttentionArguments.typeNumber(type)) {
       AttentionCall call = launch.call();
       encode(
           map,
           type,
-          arguments.get(JAVA_LONG, out + field("data")),
+          arguments.get(JAVA_LONG, out + AttentionArguments.MATRIX_DATA),
           new long[] {
             call.valueDim(), launch.q().shape(2), launch.q().shape(1), launch.q().shape(0)
           },
           new long[] {
-            arguments.get(JAVA_LONG, out + field("row")),
-            arguments.get(JAVA_LONG, out + field("head")),
-            arguments.get(JAVA_LONG, out + field("block"))
+            arguments.get(JAVA_LONG, out + AttentionArguments.MATRIX_ROW),
+            arguments.get(JAVA_LONG, out + AttentionArguments.MATRIX_HEAD),
+            arguments.get(JAVA_LONG, out + AttentionArguments.MATRIX_BLOCK)
           },
           GROUP_QUERIES);
     }
-  }
-
-  private static long field(String name) {
-    return AttentionArguments.MATRIX.byteOffset(PathElement.groupElement(name));
   }
 
   /**

@@ -53,9 +53,13 @@ final class Kernels implements AutoCloseable {
   int[] constants(String source, String name, Map<String, Integer> macros, int count) {
     long module = module(source, macros);
     context.makeCurrent();
-    try (Arena arena = Arena.ofConfined()) {
+    long address = CudaDriver.moduleGetGlobal(module, name);
+    // On a stream of its own, since the calls' own stream may be recording.
+    try (Arena arena = Arena.ofConfined();
+        Stream aside = new Stream(context)) {
       MemorySegment ints = arena.allocate(JAVA_INT, count);
-      CudaDriver.memcpyDtoH(ints, CudaDriver.moduleGetGlobal(module, name));
+      CudaDriver.memcpyDtoHAsync(ints.address(), address, ints.byteSize(), aside.handle());
+      aside.synchronize();
       return ints.toArray(JAVA_INT);
     }
   }

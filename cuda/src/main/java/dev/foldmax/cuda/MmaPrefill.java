@@ -9,6 +9,9 @@ import org.jspecify.annotations.Nullable;
 
 /** attention_mma.cu: many queries on matrix units, F16 or BF16. */
 final class MmaPrefill implements AttentionKernel {
+  private static final long MOST_SLICE = 256;
+  private static final long NOTES_BYTES = 11 << 10;
+
   private final TaskLauncher launcher = new TaskLauncher("attention_mma.cu");
 
   @Override
@@ -28,10 +31,21 @@ final class MmaPrefill implements AttentionKernel {
     if (keyValues.keyScales() != null || keyValues.valueScales() != null) {
       return "takes keys and values without scales";
     }
-    return call.keyDim() > HeadDimensions.MOST
-        ? "Dqk %d is more than %d, which is what shared memory holds"
-            .formatted(call.keyDim(), HeadDimensions.MOST)
+    long least = leastSharedBytes(call);
+    return least > device.sharedBytes()
+        ? "Dqk %d and Dv %d take %d bytes of shared memory, and a block has at most %d"
+            .formatted(call.keyDim(), call.valueDim(), least, device.sharedBytes())
         : null;
+  }
+
+  /**
+   * What the smallest tiles of the kernel take: 64 queries, 2 times 16 keys, 2 times 16 slices of
+   * values, and no more than {@link #NOTES_BYTES} beside them.
+   */
+  private static long leastSharedBytes(AttentionCall call) {
+    long keyDim = HeadDimensions.roundUp(call.keyDim());
+    long slice = Math.min(HeadDimensions.roundUp(call.valueDim()), MOST_SLICE);
+    return Short.BYTES * ((64 + 2 * 16) * keyDim + 2 * 16 * slice) + NOTES_BYTES;
   }
 
   @Override

@@ -8,6 +8,7 @@ import dev.foldmax.Sampling;
 import dev.foldmax.Tensor;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
@@ -94,12 +95,12 @@ final class RowKernels {
           new InRegisters(512, 8),
           new InRegisters(1024, 8));
 
-  /** What a block of a cluster needs beside its chunks, rounded up. */
-  private static final int FIXED_BYTES = 2 << 10;
-
   /** A row in a cluster of blocks, each with some chunks in shared memory. */
   private record InCluster(int chunks, int blocks) {
     private static final int CHUNK_BYTES = 16 << 10;
+
+    /** More than a block has beside its chunks: barriers and states. */
+    private static final int OTHER_SHARED_BYTES = 1 << 10;
 
     /** Consumers and the producer warp. */
     private static final int THREADS = 512 + WARP;
@@ -110,6 +111,11 @@ final class RowKernels {
 
     int sharedBytes() {
       return chunks * CHUNK_BYTES;
+    }
+
+    boolean fits(Device device) {
+      return device.capability() >= CLUSTER_CAPABILITY
+          && sharedBytes() + OTHER_SHARED_BYTES <= device.sharedBytes();
     }
 
     Map<String, Integer> macros(DType type, boolean isLog) {
@@ -135,6 +141,9 @@ final class RowKernels {
   private final SelectionKernels selection;
   private final MergeKernel merge;
   private final Parameters parameters = Parameters.of(Arena.ofAuto(), BYTES);
+
+  /** How many blocks or clusters of a persistent kernel the device holds at once. */
+  private final Map<Kernel, Integer> resident = new HashMap<>();
 
   RowKernels(Workplace workplace) {
     this.workplace = workplace;
@@ -168,13 +177,10 @@ final class RowKernels {
         return;
       }
     }
-    if (workplace.device().capability() >= CLUSTER_CAPABILITY) {
-      for (InCluster kind : IN_CLUSTERS) {
-        boolean fits = kind.sharedBytes() + FIXED_BYTES <= workplace.device().sharedBytes();
-        if (bytes <= kind.bytes() && fits) {
-          mapInClusters(isLog, kind, x, out);
-          return;
-        }
+    for (InCluster kind : IN_CLUSTERS) {
+      if (bytes <= kind.bytes() && kind.fits(workplace.device())) {
+        mapInClusters(isLog, kind, x, out);
+        return;
       }
     }
     mapInTwoReadings(isLog, x, out);
@@ -200,7 +206,10 @@ final class RowKernels {
 
   private void mapInClusters(boolean isLog, InCluster kind, DeviceRows x, DeviceRows out) {
     Kernel kernel = kernel(CLUSTER_SOURCE, "softmax", kind.macros(x.type(), isLog));
-    int clusters = kernel.residentClusters(kind.blocks, InCluster.THREADS, kind.sharedBytes());
+    int clusters =
+        resident.computeIfAbsent(
+            kernel,
+            each -> each.residentClusters(kind.blocks, InCluster.THREADS, kind.sharedBytes()));
     setX(x, 0, x.rows());
     setOut(out, 0);
     launch(
@@ -257,11 +266,11 @@ final class RowKernels {
 
   private void sumShortRows(DeviceRows x, DeviceRows results) {
     Kernel kernel = kernel(SOURCE, "logSumExpOfShortRows", macros(x.type()));
-    int resident = kernel.residentBlocks(SEVERAL_WARPS, 0);
+    int blocks = resident.computeIfAbsent(kernel, each -> each.residentBlocks(SEVERAL_WARPS, 0));
     setX(x, 0, x.rows());
     setOut(results, 0);
     launch(
-        kernel, Math.min(resident, Math.ceilDiv(x.rows(), SEVERAL_WARPS / WARP)), SEVERAL_WARPS, 0);
+        kernel, Math.min(blocks, Math.ceilDiv(x.rows(), SEVERAL_WARPS / WARP)), SEVERAL_WARPS, 0);
   }
 
   private void sumChunks(DeviceRows x, long blocks) {

@@ -57,9 +57,7 @@ final class Staging {
       return there;
     }
     Tensor distinct = withoutRepeats(there);
-    Tensor copy = matrix(distinct.dtype(), distinct.shape());
-    copies.copy(distinct, copy);
-    return copy.expand(tensor.shape());
+    return copyToMatrix(distinct).expand(tensor.shape());
   }
 
   /** An input as rows with one distance. */
@@ -69,9 +67,19 @@ final class Staging {
     if (rows != null) {
       return rows;
     }
-    Tensor copy = matrix(there.dtype(), there.shape());
-    copies.copy(there, copy);
-    return rowsOf(copy);
+    return rowsOf(copyToMatrix(there));
+  }
+
+  /** A copy with rows at multiples of 16 bytes and zeros behind them, since kernels load it all. */
+  private Tensor copyToMatrix(Tensor tensor) {
+    Tensor whole = paddedMatrix(tensor.dtype(), tensor.shape());
+    long columns = tensor.shape(-1);
+    if (whole.shape(-1) != columns) {
+      workplace.zero(whole.deviceAddress(), whole.elements() * whole.dtype().bytes());
+    }
+    Tensor copy = whole.slice(-1, 0, columns);
+    copies.copy(tensor, copy);
+    return copy;
   }
 
   /** An input without gaps. */
@@ -251,11 +259,16 @@ final class Staging {
 
   /** Scratch memory with rows at multiples of 16 bytes. */
   private Tensor matrix(DType dtype, long[] shape) {
+    return paddedMatrix(dtype, shape).slice(-1, 0, shape[shape.length - 1]);
+  }
+
+  /** The same with what lies behind each row. */
+  private Tensor paddedMatrix(DType dtype, long[] shape) {
     int last = shape.length - 1;
     int step = ALIGNMENT / dtype.bytes();
     long[] padded = shape.clone();
     padded[last] = Math.ceilDiv(shape[last], step) * step;
-    return workplace.scratch(dtype, padded).slice(last, 0, shape[last]);
+    return workplace.scratch(dtype, padded);
   }
 
   /** The same elements with one of those that dimensions of stride 0 repeat. */

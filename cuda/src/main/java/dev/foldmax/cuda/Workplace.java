@@ -22,6 +22,14 @@ import org.jspecify.annotations.Nullable;
 final class Workplace implements AutoCloseable {
   private static final System.Logger LOG = System.getLogger("dev.foldmax.cuda");
 
+  /**
+   * Scratch memory that stays from call to call: asking the pool for each call's takes longer than
+   * a launch. The stream does one call after the other, so the next may have the same.
+   */
+  private static final long KEPT_SCRATCH_BYTES = 16 << 20;
+
+  private static final long SCRATCH_ALIGNMENT = 256;
+
   private final ReentrantLock lock = new ReentrantLock();
   private final Context context;
   private final Stream stream;
@@ -31,6 +39,8 @@ final class Workplace implements AutoCloseable {
   private final CallTables tables;
   private final CopyKernel copies;
   private final List<Long> scratch = new ArrayList<>();
+  private long keptScratch; // 0 before it is first asked for
+  private long keptScratchTaken;
   private final Set<CudaGraph> graphs = new HashSet<>();
   private @Nullable Capture capture;
   private volatile boolean closed;
@@ -126,6 +136,7 @@ final class Workplace implements AutoCloseable {
     try {
       scratch.forEach(pool::free);
       scratch.clear();
+      keptScratchTaken = 0;
     } finally {
       lock.unlock();
     }
@@ -147,9 +158,23 @@ final class Workplace implements AutoCloseable {
     if (capture != null) {
       return capture.allocate(bytes);
     }
+    if (bytes <= KEPT_SCRATCH_BYTES - keptScratchTaken) {
+      if (keptScratch == 0) {
+        keptScratch = pool.allocate(KEPT_SCRATCH_BYTES);
+      }
+      long address = keptScratch + keptScratchTaken;
+      keptScratchTaken += Math.ceilDiv(bytes, SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT;
+      return address;
+    }
     long address = pool.allocate(bytes);
     scratch.add(address);
     return address;
+  }
+
+  /** Enqueues zeros for a piece of memory. */
+  void zero(long address, long bytes) {
+    context.makeCurrent();
+    CudaDriver.memsetD8Async(address, (byte) 0, bytes, stream.handle());
   }
 
   /**
@@ -233,6 +258,32 @@ final class Workplace implements AutoCloseable {
     }
   }
 
+  /** Times the calls that an action makes; see {@link CudaBackend#time}. */
+  double[] time(Runnable calls, int repetitions) {
+    enter();
+    List<Event> marks = new ArrayList<>();
+    try {
+      if (isCapturing()) {
+        throw new IllegalStateException("calls that are recorded cannot be timed");
+      }
+      for (int i = 0; i <= repetitions; i++) {
+        marks.add(Event.forTiming(context));
+      }
+      marks.getFirst().record(stream);
+      for (int i = 1; i <= repetitions; i++) {
+        calls.run();
+        marks.get(i).record(stream);
+      }
+      marks.getLast().synchronize();
+      double[] times = new double[repetitions];
+      Arrays.setAll(times, i -> marks.get(i + 1).microsecondsSince(marks.get(i)));
+      return times;
+    } finally {
+      marks.forEach(Event::close);
+      leave();
+    }
+  }
+
   /** Records the calls that an action makes; see {@link CudaBackend#capture}. */
   CudaGraph capture(Runnable calls) {
     enter();
@@ -244,12 +295,12 @@ final class Workplace implements AutoCloseable {
       boolean done = false;
       try {
         long graph = record(calls, current);
-        aside.synchronize();
         CudaGraph captured = instantiate(graph, current);
         graphs.add(captured);
         done = true;
         return captured;
       } finally {
+        aside.synchronize();
         if (!done) {
           current.owned().forEach(pool::free);
         }
@@ -311,11 +362,11 @@ final class Workplace implements AutoCloseable {
     }
   }
 
-  /** How many bytes of device memory are in use. */
+  /** How many bytes of device memory are in use, beside the scratch memory that is kept. */
   long usedBytes() {
     enter();
     try {
-      return pool.usedBytes();
+      return pool.usedBytes() - (keptScratch == 0 ? 0 : KEPT_SCRATCH_BYTES);
     } finally {
       leave();
     }
@@ -328,6 +379,9 @@ final class Workplace implements AutoCloseable {
     try {
       if (closed) {
         return;
+      }
+      if (isCapturing()) {
+        throw new IllegalStateException("a backend cannot be closed while it records calls");
       }
       closed = true;
       graphs.forEach(graph -> graph.release(pool));

@@ -6,7 +6,7 @@
 // other of two buffers: directly where it is F32 and in order, else by registers, as stored, and is
 // widened when it is put there.
 //
-//   S = Q K'   each thread 8 x 8 of (BM, BN)
+//   S = Q K'   each thread 8 x BN / 16 of (BM, BN)
 //   the five lines of state.cuh, P to shared memory
 //   O = O c + P V   each thread 8 x SLICE / 16 of (BM, SLICE)
 //
@@ -14,6 +14,7 @@
 // block, shared memory and tiles: launchShape
 // options FOLDMAX_KEY_DIM, FOLDMAX_VALUE_DIM: at least the dimensions, multiples of 16
 //         FOLDMAX_RESCALE
+//         FOLDMAX_SHARED: the most bytes of shared memory that a block may have
 // repair  see repair.cuh
 #include "async.cuh"
 #include "launch.cuh"
@@ -26,33 +27,21 @@ namespace {
 
 constexpr Rescale DIALECT = (Rescale)FOLDMAX_RESCALE;
 constexpr int BM = 128;
-constexpr int BN = 128;
 constexpr int THREADS = 256;
 constexpr int CHUNK = 32;
 constexpr int QUAD = 4; // elements that are fetched at once
 constexpr int KEY_DIM = (FOLDMAX_KEY_DIM + CHUNK - 1) / CHUNK * CHUNK;
-constexpr int KEY_CHUNKS = KEY_DIM / CHUNK;
-constexpr int SLICE = FOLDMAX_VALUE_DIM <= 64 ? 64 : 128;
-constexpr int SLICES = (FOLDMAX_VALUE_DIM + SLICE - 1) / SLICE;
-constexpr int VALUE_CHUNKS = BN / CHUNK;
-constexpr int KEY_QUADS = BN * CHUNK / QUAD / THREADS;      // a thread's part of a chunk of keys
-constexpr int VALUE_QUADS = SLICE * CHUNK / QUAD / THREADS; // and of values
-constexpr int KEY_STEPS = SLICE <= 64 ? 2 : 1; // unrolled, as far as there are registers
-constexpr int STAGED = KEY_QUADS > VALUE_QUADS ? KEY_QUADS : VALUE_QUADS;
-
-// All queries stay in shared memory where they fit, else they come in chunks along with the keys.
-constexpr bool RESIDENT = KEY_DIM <= 192;
 
 // Rows in shared memory are padded by 16 bytes, so that 8 rows lie in different banks.
-constexpr int Q_STRIDE = (RESIDENT ? KEY_DIM : CHUNK) + QUAD;
 constexpr int K_STRIDE = CHUNK + QUAD;
-constexpr int P_STRIDE = BN + QUAD;
-constexpr int CHUNK_FLOATS = BN * K_STRIDE > CHUNK * SLICE ? BN * K_STRIDE : CHUNK * SLICE;
 
-struct Shared {
-  float q[RESIDENT ? 1 : 2][BM * Q_STRIDE];
-  float chunk[2][CHUNK_FLOATS]; // keys (BN, K_STRIDE) or values (CHUNK, SLICE)
-  float p[BM * P_STRIDE];
+template <int BN, int SLICE, bool RESIDENT>
+struct SharedOf {
+  // All queries, or two chunks of them, which come along with the keys.
+  float q[RESIDENT ? 1 : 2][BM * ((RESIDENT ? KEY_DIM : CHUNK) + QUAD)];
+  // Keys (BN, K_STRIDE) or values (CHUNK, SLICE).
+  float chunk[2][BN * K_STRIDE > CHUNK * SLICE ? BN * K_STRIDE : CHUNK * SLICE];
+  float p[BM * (BN + QUAD)];
   float halves[2][BM]; // of the rows' reductions: each half of the columns is another warp's
   int64 begin[BM];     // what each row sees
   int64 end[BM];
@@ -61,6 +50,28 @@ struct Shared {
   TileRange seen;
   int64 first; // the position at which tile 0 starts
 };
+
+// As large as shared memory allows.
+template <int BN, int SLICE, bool RESIDENT>
+constexpr bool FITS = sizeof(SharedOf<BN, SLICE, RESIDENT>) <= FOLDMAX_SHARED;
+constexpr int MOST_SLICE = FOLDMAX_VALUE_DIM <= 64 ? 64 : 128;
+constexpr bool RESIDENT = FITS<128, MOST_SLICE, true>;
+constexpr bool IS_LARGE = RESIDENT || FITS<128, MOST_SLICE, false>;
+constexpr int BN = IS_LARGE ? 128 : 64;
+constexpr int SLICE = IS_LARGE ? MOST_SLICE : 64;
+typedef SharedOf<BN, SLICE, RESIDENT> Shared;
+static_assert(sizeof(Shared) <= FOLDMAX_SHARED, "every device has so much");
+
+constexpr int SLICES = (FOLDMAX_VALUE_DIM + SLICE - 1) / SLICE;
+constexpr int KEY_CHUNKS = KEY_DIM / CHUNK;
+constexpr int VALUE_CHUNKS = BN / CHUNK;
+constexpr int QUERY_QUADS = BM * CHUNK / QUAD / THREADS; // a thread's part of a chunk of queries
+constexpr int KEY_QUADS = BN * CHUNK / QUAD / THREADS;
+constexpr int VALUE_QUADS = SLICE * CHUNK / QUAD / THREADS;
+constexpr int STAGED = KEY_QUADS > VALUE_QUADS ? KEY_QUADS : VALUE_QUADS;
+constexpr int KEY_STEPS = SLICE <= 64 ? 2 : 1; // unrolled, as far as there are registers
+constexpr int Q_STRIDE = (RESIDENT ? KEY_DIM : CHUNK) + QUAD;
+constexpr int P_STRIDE = BN + QUAD;
 
 // Four elements as they are stored; where they leave words, y of I8 and z of 16-bit types are the row's
 // scale.
@@ -133,7 +144,7 @@ __device__ __forceinline__ float& component(float4& x, int i) {
 // (BM, SLICE): a thread has rows row(0..7) and columns 8 apart, of values 4 in a row.
 struct Block {
   static constexpr int ROWS = 8;
-  static constexpr int COLUMNS = 8;
+  static constexpr int COLUMNS = BN / 16;
   static constexpr int GROUPS = SLICE / 64; // of 4 columns of values
 
   const AttentionArguments& a;
@@ -149,7 +160,7 @@ struct Block {
   float m[ROWS];
   float l[ROWS] = {}; // of this thread's columns
   Quad staged[STAGED];
-  Quad stagedQ[RESIDENT ? 1 : KEY_QUADS];
+  Quad stagedQ[RESIDENT ? 1 : QUERY_QUADS];
 
   __device__ __forceinline__ Block(const AttentionArguments& a, Shared& shared, Pass pass)
       : a(a),
@@ -239,9 +250,11 @@ struct Block {
         const int r = (threadIdx.x + THREADS * i) / (CHUNK / QUAD);
         const int dim = chunk * CHUNK + threadIdx.x % (CHUNK / QUAD) * QUAD;
         staged[i] = fetchKey(a.k, a.keyScale, start + r, dim, a.keyDim);
-        if (!RESIDENT) {
-          stagedQ[i] = fetchQuery(r, dim);
-        }
+      }
+#pragma unroll
+      for (int i = 0; i < (RESIDENT ? 0 : QUERY_QUADS); i++) {
+        const int r = (threadIdx.x + THREADS * i) / (CHUNK / QUAD);
+        stagedQ[i] = fetchQuery(r, chunk * CHUNK + threadIdx.x % (CHUNK / QUAD) * QUAD);
       }
     } else {
 #pragma unroll
@@ -264,10 +277,13 @@ struct Block {
         const int dim = threadIdx.x % (CHUNK / QUAD) * QUAD;
         *reinterpret_cast<float4*>(to + r * K_STRIDE + dim) = 
             widened(staged[i], a.k.type, a.keyDim - chunk * CHUNK - dim);
-        if (!RESIDENT) {
-          *reinterpret_cast<float4*>(shared.q[RESIDENT ? 0 : buffer] + r * Q_STRIDE + dim) =
-              widened(stagedQ[i], a.q.type, a.keyDim - chunk * CHUNK - dim);
-        }
+      }
+#pragma unroll
+      for (int i = 0; i < (RESIDENT ? 0 : QUERY_QUADS); i++) {
+        const int r = (threadIdx.x + THREADS * i) / (CHUNK / QUAD);
+        const int dim = threadIdx.x % (CHUNK / QUAD) * QUAD;
+        *reinterpret_cast<float4*>(shared.q[RESIDENT ? 0 : buffer] + r * Q_STRIDE + dim) =
+            widened(stagedQ[i], a.q.type, a.keyDim - chunk * CHUNK - dim);
       }
     } else {
 #pragma unroll
@@ -368,8 +384,8 @@ struct Block {
         scores[i][j] *= a.scale;
       }
       if (edge) {
-        const int begin = (int)larger(shared.begin[row(i)] - start, 0);
-        const int end = (int)smaller(shared.end[row(i)] - start, BN);
+        const int begin = columnIn(shared.begin[row(i)] - start, BN);
+        const int end = columnIn(shared.end[row(i)] - start, BN);
 #pragma unroll
         for (int j = 0; j < COLUMNS; j++) {
           scores[i][j] = column(j) >= begin && column(j) < end ? scores[i][j] : EMPTY;

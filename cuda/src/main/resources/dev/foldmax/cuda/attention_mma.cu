@@ -32,15 +32,8 @@ constexpr int KEY_DIM = FOLDMAX_KEY_DIM;
 constexpr int SLICE = FOLDMAX_VALUE_DIM < 256 ? FOLDMAX_VALUE_DIM : 256;
 constexpr int SLICES = (FOLDMAX_VALUE_DIM + SLICE - 1) / SLICE;
 
-constexpr int BM = KEY_DIM <= 256 ? 128 : 64;
-#ifdef FOLDMAX_BLOCKS
-constexpr int BLOCKS = FOLDMAX_BLOCKS;
-#else
 constexpr int BLOCKS = SLICE <= 128 && KEY_DIM <= 128 ? 2 : 1; // of a multiprocessor
-#endif
 constexpr int MT = SLICE <= 128 && KEY_DIM <= 128 ? 2 : 1;     // a warp's tiles of 16 rows
-constexpr int WARPS = BM / 16 / MT;
-constexpr int THREADS = WARPS * 32;
 constexpr int STAGES = 2;
 
 // Biases and boolean masks go through a patch of shared memory for each warp, so that their reads are
@@ -55,42 +48,31 @@ struct Notes {
   int64 first; // the position at which tile 0 starts
 };
 
-template <int BN>
+template <int BM, int BN>
 struct SharedOf {
   unsigned char q[BM * KEY_DIM * 2];
   unsigned char k[STAGES][BN * KEY_DIM * 2];
   unsigned char v[STAGES][BN * SLICE * 2];
-  float patch[WARPS][16 * PATCH_STRIDE];
+  float patch[BM / 16 / MT][16 * PATCH_STRIDE];
   int64 begin[BM]; // what each row sees
   int64 end[BM];
   Work work;
-  Notes notes[WARPS];
+  Notes notes[BM / 16 / MT];
 };
 
-#ifdef FOLDMAX_BN
-constexpr int BN = FOLDMAX_BN;
-#else
-// Narrow heads have registers for wide tiles; GENERAL scores take some themselves.
-constexpr int MOST_KEYS = SCORES == Scores::GENERAL && SLICE > 64 ? 32
-                          : KEY_DIM <= 64 && SLICE <= 64          ? 128
-                                                                  : 64;
-constexpr int BN = MOST_KEYS >= 128 && sizeof(SharedOf<128>) <= FOLDMAX_SHARED  ? 128
-                   : MOST_KEYS >= 64 && sizeof(SharedOf<64>) <= FOLDMAX_SHARED ? 64
-                   : sizeof(SharedOf<32>) <= FOLDMAX_SHARED                    ? 32
-                                                                               : 16;
-#endif
-typedef SharedOf<BN> Shared;
+// As large as shared memory allows, and registers: for 128 keys those of narrow heads.
+template <int BM, int BN>
+constexpr bool FITS = sizeof(SharedOf<BM, BN>) <= FOLDMAX_SHARED;
+constexpr bool IS_NARROW = KEY_DIM <= 64 && SLICE <= 64;
+constexpr int BM = KEY_DIM <= 256 && FITS<128, 16> ? 128 : 64;
+constexpr int BN = IS_NARROW && FITS<BM, 128> ? 128 : FITS<BM, 64> ? 64 : FITS<BM, 32> ? 32 : 16;
+constexpr int THREADS = BM / 16 / MT * 32;
+static_assert(FITS<BM, BN>, "MmaPrefill.java declines what does not fit");
+typedef SharedOf<BM, BN> Shared;
 
 // Whether a block's outputs have room where its queries were.
 constexpr bool CAN_STAGE = SLICE <= KEY_DIM;
 constexpr int NT = BN / 8; // tiles of 8 keys
-
-// The operands of queries stay in registers where there is room.
-#ifdef FOLDMAX_QREG
-constexpr bool Q_IN_REGISTERS = FOLDMAX_QREG;
-#else
-constexpr bool Q_IN_REGISTERS = false;
-#endif
 
 // One block's work on one task.
 struct Block {
@@ -103,7 +85,6 @@ struct Block {
   const int lane;
   const int warpRow; // the warp's first
   const float unit;  // of LINEAR scores
-  unsigned q[Q_IN_REGISTERS ? MT : 1][Q_IN_REGISTERS ? KEY_DIM / 16 : 1][4];
   float o[MT][SLICE / 8][4];
   float m[MT][2];
   float l[MT][2]; // of this thread's columns
@@ -267,14 +248,7 @@ struct Block {
       unsigned x[MT][4];
 #pragma unroll
       for (int i = 0; i < MT; i++) {
-        if (Q_IN_REGISTERS) {
-#pragma unroll
-          for (int e = 0; e < 4; e++) {
-            x[i][e] = q[Q_IN_REGISTERS ? i : 0][Q_IN_REGISTERS ? d : 0][e];
-          }
-        } else {
-          loadMatrices(x[i], Tile<KEY_DIM>::along(queries, 2 * d) + i * 16 * KEY_DIM * 2);
-        }
+        loadMatrices(x[i], Tile<KEY_DIM>::along(queries, 2 * d) + i * 16 * KEY_DIM * 2);
       }
 #pragma unroll
       for (int n = 0; n < NT / 2; n++) {
@@ -285,17 +259,6 @@ struct Block {
           multiply<TYPE>(scores[i][2 * n], x[i], y[0], y[1]);
           multiply<TYPE>(scores[i][2 * n + 1], x[i], y[2], y[3]);
         }
-      }
-    }
-  }
-
-  __device__ __forceinline__ void loadQueries() {
-    const unsigned queries = operand<KEY_DIM, true>(shared.q + warpRow * KEY_DIM * 2);
-#pragma unroll
-    for (int i = 0; i < MT; i++) {
-#pragma unroll
-      for (int d = 0; d < KEY_DIM / 16; d++) {
-        loadMatrices(q[i][d], Tile<KEY_DIM>::along(queries, 2 * d) + i * 16 * KEY_DIM * 2);
       }
     }
   }
@@ -407,8 +370,8 @@ struct Block {
 #pragma unroll
       for (int h = 0; h < 2; h++) {
         // As columns from the thread's first on, so that those are constants.
-        const int begin = (int)larger(shared.begin[row(i, h)] - start, 0) - column(0);
-        const int end = (int)smaller(shared.end[row(i, h)] - start, BN) - column(0);
+        const int begin = columnIn(shared.begin[row(i, h)] - start, BN) - column(0);
+        const int end = columnIn(shared.end[row(i, h)] - start, BN) - column(0);
 #pragma unroll
         for (int n = 0; n < NT; n++) {
 #pragma unroll
@@ -531,9 +494,6 @@ struct Block {
       }
       if (pass != Pass::PLAIN) {
         replaceValues(stage);
-      }
-      if (Q_IN_REGISTERS && tile == 0) {
-        loadQueries();
       }
       // A warp leaves out what none of its rows sees, which would change nothing.
       if (tile >= seen.from && tile < seen.to) {

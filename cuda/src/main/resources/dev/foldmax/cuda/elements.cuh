@@ -87,8 +87,8 @@ __device__ __forceinline__ float load(const unsigned char* data, Type type, int6
   }
 }
 
-// Rounds a double to float32 so that rounding it once more gives what rounding once would have given:
-// to odd, of which halves of shorter types never are.
+// Rounds a double to float32 so that rounding it once more gives what rounding once would have
+// given: to odd, of which halves of shorter types never are.
 __device__ __forceinline__ float toOdd(double x) {
   const float nearest = __double2float_rz(x);
   const bool isInexact = (double)nearest != x && x == x;

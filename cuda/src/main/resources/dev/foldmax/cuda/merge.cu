@@ -1,6 +1,6 @@
-// Merges attention results over disjoint sets of keys: the finished partial (output, lse) of a row is
-// the state (lse, 1, output), and states merge by the five lines of state.cuh, in natural units. No
-// options; the types of the partials are run-time branches.
+// Merges attention results over disjoint sets of keys: the finished partial (output, lse) of a row
+// is the state (lse, 1, output), and states merge by the five lines of state.cuh, in natural units.
+// No options; the types of the partials are run-time branches.
 //
 //   merge_f32, merge_f64   in float32, and in float64 where a partial is F64
 //

@@ -1,15 +1,16 @@
-// The logsumexp of rows, and softmax and its logarithm in two readings: (rows, length) in F32, F16 or
-// BF16.
+// The logsumexp of rows, and softmax and its logarithm in two readings: (rows, length) in F32, F16
+// or BF16.
 //
-// Option: FOLDMAX_TYPE, the type of x. The type of out is a run-time branch. Only the length and the
-// types decide which kernel serves a row and which thread an element, so a row has the same bits in
-// any company. Each kernel keeps the state (m, l) of state.cuh; see `absorb` in rows.cuh.
+// Option: FOLDMAX_TYPE, the type of x. The type of out is a run-time branch. Only the length and
+// the types decide which kernel serves a row and which thread an element, so a row has the same
+// bits in any company. Each kernel keeps the state (m, l) of state.cuh; see `absorb` in rows.cuh.
 //
 //   logSumExpOfShortRows   a row by a warp; persistent, the next batch is read ahead
-//   logSumExpOfChunks      a chunk by a block: a state in partials, or the result where these are null
+//   logSumExpOfChunks      a chunk by a block: a state in partials, or where these are null the
+//                          result
 //   logSumExpOfPartials    a row by a warp: folds the chunks' states in order
-//   finishSoftmax, finishLogSoftmax   the second reading, for rows that no block or cluster holds and
-//                          for results in F64
+//   finishSoftmax, finishLogSoftmax   the second reading, for rows that neither block nor cluster
+//                          holds, and for results in F64
 #include "rows.cuh"
 
 namespace {
@@ -18,7 +19,7 @@ namespace {
 constexpr int SEVERAL_WARPS = 128;
 
 template <int PACKS>
-__device__ __forceinline__ void logSumExpOfShortRows(const RowArguments& a) {
+__device__ __forceinline__ void sumShortRows(const RowArguments& a) {
   const int lane = threadIdx.x % WARP;
   const int64 warps = (int64)gridDim.x * (blockDim.x / WARP);
   int64 row = (int64)blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP;
@@ -63,7 +64,7 @@ __device__ __forceinline__ void logSumExpOfShortRows(const RowArguments& a) {
 }
 
 template <int THREADS, int PACKS>
-__device__ __forceinline__ void logSumExpOfChunks(const RowArguments& a) {
+__device__ __forceinline__ void sumChunks(const RowArguments& a) {
   constexpr int BATCH = THREADS * PACKS;
   __shared__ State shared[THREADS / WARP];
   const int64 row = blockIdx.x / a.chunks;
@@ -99,8 +100,8 @@ __device__ __forceinline__ void logSumExpOfChunks(const RowArguments& a) {
   }
 }
 
-// The second read of a row, in parts of THREADS * PACKS packs, the last first: the part of x that was
-// read last is met first, while the cache still has it.
+// The second read of a row, in parts of THREADS * PACKS packs, the last first: the part of x that
+// was read last is met first, while the cache still has it.
 template <int THREADS, int PACKS, bool IS_LOG>
 __device__ __forceinline__ void finishRows(const RowArguments& a) {
   constexpr int PART = THREADS * PACKS * WIDTH; // elements
@@ -128,17 +129,17 @@ __device__ __forceinline__ void finishRows(const RowArguments& a) {
 // Grid: what fits, at most a warp a row.
 extern "C" __global__ void __launch_bounds__(SEVERAL_WARPS, 8)
     logSumExpOfShortRows(const __grid_constant__ RowArguments a) {
-  logSumExpOfShortRows<4>(a);
+  sumShortRows<4>(a);
 }
 
 // Grid: rows * chunks.
 extern "C" __global__ void __launch_bounds__(256, 4)
     logSumExpOfChunks(const __grid_constant__ RowArguments a) {
-  logSumExpOfChunks<256, 4>(a);
+  sumChunks<256, 4>(a);
 }
 
-// Lane i of a row's warp folds chunks i, i + 32, ... in order, then the lanes fold in a tree. Writes
-// the state to states, and the logsumexp to out where there is one. Grid: a warp a row.
+// Lane i of a row's warp folds chunks i, i + 32, ... in order, then the lanes fold in a tree.
+// Writes the state to states, and the logsumexp to out where there is one. Grid: a warp a row.
 extern "C" __global__ void __launch_bounds__(SEVERAL_WARPS)
     logSumExpOfPartials(const __grid_constant__ RowArguments a) {
   const int lane = threadIdx.x % WARP;

@@ -21,8 +21,8 @@ constexpr int WIDTH = 16 / SIZE; // elements in a pack
 constexpr int WARP = 32;
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
-// Rows are cut into chunks at multiples of this many elements; a chunk is one block's work. RowKernels
-// knows it too.
+// Rows are cut into chunks at multiples of this many elements; a chunk is one block's work.
+// RowKernels knows it too.
 constexpr int CHUNK = 32768;
 
 // The state of some elements: their maximum, and the sum of e^(x - m). Empty: (-inf, 0).
@@ -86,7 +86,8 @@ __device__ __forceinline__ uint4 gather(const Span& s, int pack) {
   return make_uint4((unsigned)low, (unsigned)(low >> 32), (unsigned)high, (unsigned)(high >> 32));
 }
 
-// Replaces element k of an array in registers, for a k that is known when it runs: for what is rare.
+// Replaces element k of an array in registers, for a k that is known when it runs: for what is
+// rare.
 template <int COUNT>
 __device__ __forceinline__ void replace(uint4 (&array)[COUNT], int k, uint4 element) {
 #pragma unroll
@@ -129,7 +130,8 @@ __device__ __forceinline__ void readWholePacks(const Span& s, int first, uint4 (
   }
 }
 
-// Keeps the compiler from holding elements that it has widened once, which takes twice the registers.
+// Keeps the compiler from holding elements that it has widened once, which takes twice the
+// registers.
 template <int PACKS>
 __device__ __forceinline__ void forgetWidened(uint4 (&packs)[PACKS]) {
   if (INPUT != Type::F32) {
@@ -357,8 +359,8 @@ __device__ __forceinline__ void writePack(const Target& target, int p, const flo
   }
 }
 
-// Up to this magnitude of the maximum, log2(e) * maximum keeps so many bits behind the point that it may
-// be rounded before it is subtracted, which saves an instruction for each 16-bit element.
+// Up to this magnitude of the maximum, log2(e) * maximum keeps so many bits behind the point that
+// it may be rounded before it is subtracted, which saves an instruction for each 16-bit element.
 constexpr float SMALL = 256.0f;
 
 // What turns elements into results once the state of their row is known.
@@ -435,8 +437,8 @@ __device__ __forceinline__ void write(const Target& target, Type type, int first
   }
 }
 
-// The sum of the weights under `subtracted`. Packs of float32 become these weights; 16-bit packs are
-// left as they are, because float32 weights would take twice the registers. For whole warps.
+// The sum of the weights under `subtracted`. Packs of float32 become these weights; 16-bit packs
+// are left as they are, because float32 weights would take twice the registers. For whole warps.
 template <int PACKS, bool IS_LOG>
 __device__ __forceinline__ float weigh(uint4 (&packs)[PACKS], float subtracted) {
   float sum[2] = {0.0f, 0.0f};

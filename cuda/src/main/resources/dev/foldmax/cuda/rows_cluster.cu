@@ -1,14 +1,15 @@
-// Softmax and its logarithm of rows that several blocks hold together: (rows, length) in F32, F16 or
-// BF16, from sm_90 on; one read, one write.
+// Softmax and its logarithm of rows that several blocks hold together: (rows, length) in F32, F16
+// or BF16, from sm_90 on; one read, one write.
 //
-// Options: FOLDMAX_TYPE, the type of x; FOLDMAX_CLUSTER, the blocks of a row; FOLDMAX_CHUNKS of 16 KB
-// that each of them holds at most; FOLDMAX_LOG, 1 for the logarithm. The type of out is a run-time
-// branch, F32, F16 or BF16. Which thread has an element follows from the row's length and type.
+// Options: FOLDMAX_TYPE, the type of x; FOLDMAX_CLUSTER, the blocks of a row; FOLDMAX_CHUNKS of 16
+// KB that each of them holds at most; FOLDMAX_LOG, 1 for the logarithm. The type of out is a
+// run-time branch, F32, F16 or BF16. Which thread has an element follows from the row's length and
+// type.
 //
 // Clusters are persistent and take rows in turn: a producer warp copies the next row's chunks into
 // shared memory as fast as the consumers take the present row's from there into registers. The
-// consumers of a block reduce their part to a state (m, l) as in rows.cuh, and send it to all blocks
-// of the cluster, which merge the states in the order of the blocks.
+// consumers of a block reduce their part to a state (m, l) as in rows.cuh, and send it to all
+// blocks of the cluster, which merge the states in the order of the blocks.
 //
 // Grid: as many clusters as the device holds at once, at most one a row. Block: THREADS. Dynamic
 // shared memory: FOLDMAX_CHUNKS * 16 KB.

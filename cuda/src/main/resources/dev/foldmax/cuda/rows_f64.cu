@@ -1,5 +1,5 @@
-// The verbs on rows of F64, in float64: plain kernels, a block a row, for those who need the digits.
-// No options; results are rounded once to their types, which are run-time branches.
+// The verbs on rows of F64, in float64: plain kernels, a block a row, for those who need the
+// digits. No options; results are rounded once to their types, which are run-time branches.
 //
 //   softmax, logSoftmax, logSumExp   two readings; the state (m, l) is kept by the five lines of
 //                                    state.cuh, in natural units
@@ -11,6 +11,7 @@
 #include "doubles.cuh"
 #include "rows_arguments.cuh"
 #include "sampling.cuh"
+#include "state.cuh"
 
 namespace {
 
@@ -20,29 +21,31 @@ constexpr int WARPS = THREADS / WARP;
 constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr int64 NONE = -1;
 
-__device__ __forceinline__ double minusInfinity() {
-  return __longlong_as_double(0xfff0000000000000ll);
-}
-
 struct State {
   double m;
   double l;
 };
 
-__device__ __forceinline__ double shift(double m) { return m == minusInfinity() ? 0.0 : m; }
+// The second and third of the five lines, in float64.
+
+__device__ __forceinline__ double shift(double m) { return m == EMPTY ? 0.0 : m; }
+
+__device__ __forceinline__ double correction(double before, double now) {
+  return exp(before - shift(now));
+}
 
 __device__ __forceinline__ State merged(State a, State b) {
   const double m = fmax(a.m, b.m);
-  return {m, __dadd_rn(__dmul_rn(a.l, exp(a.m - shift(m))), __dmul_rn(b.l, exp(b.m - shift(m))))};
+  return {m, __dadd_rn(__dmul_rn(a.l, correction(a.m, m)), __dmul_rn(b.l, correction(b.m, m)))};
 }
 
 // The state of a row, in all threads.
 __device__ State stateOf(const double* row, int64 length) {
   __shared__ State shared[WARPS];
-  State s = {minusInfinity(), 0.0};
+  State s = {EMPTY, 0.0};
   for (int64 i = threadIdx.x; i < length; i += THREADS) {
     const double m = fmax(s.m, row[i]);
-    s = {m, s.l * exp(s.m - shift(m)) + exp(row[i] - shift(m))};
+    s = {m, fma(s.l, correction(s.m, m), exp(row[i] - shift(m)))};
   }
   for (int distance = WARP / 2; distance > 0; distance /= 2) {
     s = merged(s, {__shfl_xor_sync(ALL_LANES, s.m, distance),
@@ -65,7 +68,7 @@ __device__ __forceinline__ double weightOf(double x, State s) {
 }
 
 __device__ __forceinline__ double logWeightOf(double x, State s) {
-  return s.l == 0.0 ? minusInfinity() : x - s.m - log(s.l);
+  return s.l == 0.0 ? EMPTY : x - s.m - log(s.l);
 }
 
 __device__ __forceinline__ const double* rowAt(const unsigned char* x, int64 row, int64 stride) {
@@ -207,11 +210,11 @@ __device__ int64 draw(const SampleArguments& a, const double* row, int64 r) {
     }
   }
   const unsigned long long stream = streamOf(a.seed, a.firstRow + r);
-  Draw own = {minusInfinity(), NONE};
+  Draw own = {EMPTY, NONE};
   for (int64 i = threadIdx.x; i < count; i += THREADS) {
     const int64 index = isSorted ? order.indices[i] : i;
     const double score = isGreedy ? row[index] : (row[index] - s.m) / a.temperature;
-    if (isGreedy || (score >= a.least && score > minusInfinity())) {
+    if (isGreedy || (score >= a.least && score > EMPTY)) {
       const double exponential = -log1p(-uniformOf(stream, (unsigned)index));
       own.meet({isGreedy ? score : score - log(exponential), index});
     }
@@ -236,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   for (int64 r = blockIdx.x; r < a.rows; r += gridDim.x) {
     const State s = stateOf(rowAt(a.x, r, a.xStride), a.length);
     if (threadIdx.x == 0) {
-      write(a.out, a.outType, r * a.outStride, s.l == 0.0 ? minusInfinity() : s.m + log(s.l));
+      write(a.out, a.outType, r * a.outStride, s.l == 0.0 ? EMPTY : s.m + log(s.l));
     }
   }
 }

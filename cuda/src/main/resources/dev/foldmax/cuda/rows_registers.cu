@@ -2,9 +2,10 @@
 // BF16; one read, one write.
 //
 // Options: FOLDMAX_TYPE, the type of x; FOLDMAX_THREADS of a row, a power of 2 from 32 on;
-// FOLDMAX_PACKS of 16 bytes that each of them holds; FOLDMAX_LOG, 1 for the logarithm. The type of out
-// is a run-time branch, F32, F16 or BF16. Which thread has an element follows from its index. The state
-// (m, l) of state.cuh is that of a thread's elements first, then merges over lanes and warps.
+// FOLDMAX_PACKS of 16 bytes that each of them holds; FOLDMAX_LOG, 1 for the logarithm. The type of
+// out is a run-time branch, F32, F16 or BF16. Which thread has an element follows from its index.
+// The state (m, l) of state.cuh is that of a thread's elements first, then merges over lanes and
+// warps.
 //
 // Grid: rows, or where a warp has a row, a block for every 4. Block: a row's threads, at least 128.
 #include "rows.cuh"

@@ -1,11 +1,11 @@
 // Draws an index from the softmax of each row of logits: (rows, length) in F32, F16 or BF16, as
 // dev.foldmax.Sampling defines it. Option: FOLDMAX_TYPE, the type of the logits.
 //
-// The largest key, logit / temperature - ln(E), wins. It is also the earliest arrival E / w, with
-// w = e^score, in a race of exponential clocks: float32 bounds of the arrivals tell which elements
-// may still win, and only their keys are computed, in float64, as the definition says. So the winner
-// depends neither on the order in which threads find elements nor on how the row is cut. The sums
-// that topP asks for are added in an order that the length of the row fixes.
+// The largest key, logit / temperature - ln(E), wins. It is also the earliest arrival E / w, with w
+// = e^score, in a race of exponential clocks: float32 bounds of the arrivals tell which elements
+// may still win, and only their keys are computed, in float64, as the definition says. So the
+// winner depends neither on the order in which threads find elements nor on how the row is cut. The
+// sums that topP asks for are added in an order that the length of the row fixes.
 //
 //   sample          temperature 0, topK (also with topP among what it keeps), minP, or everything
 //   sampleNucleus   topP of a whole row
@@ -275,8 +275,8 @@ struct Range {
   unsigned count; // of elements inside
 };
 
-// Narrows a range to the part in which the weights come to the target, a share p of all weights if it
-// is negative. Part c ends with ends[c], the last with the range.
+// Narrows a range to the part in which the weights come to the target, a share p of all weights if
+// it is negative. Part c ends with ends[c], the last with the range.
 __device__ __forceinline__ void narrow(const LongRow& row, const Scale& scale,
                                        const unsigned (&ends)[CUTS], double p, double& target,
                                        Range& range) {
@@ -330,9 +330,9 @@ __device__ __forceinline__ void narrow(const LongRow& row, const Scale& scale,
   range.count -= range.countAbove - whole.countAbove;
 }
 
-// The last place that topP keeps of a whole row. Each reading narrows the range of values that holds
-// the end, first by score, then by equal parts in orderOf, until it is short enough to be sorted, or
-// one value.
+// The last place that topP keeps of a whole row. Each reading narrows the range of values that
+// holds the end, first by score, then by equal parts in orderOf, until it is short enough to be
+// sorted, or one value.
 __device__ __forceinline__ Place lastOfNucleus(const LongRow& row, const Scale& scale, double p,
                                                Desk& desk) {
   constexpr float LOWEST = -3.402823466e38f;

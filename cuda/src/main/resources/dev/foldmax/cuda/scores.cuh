@@ -25,6 +25,11 @@ struct Interval {
 __device__ __forceinline__ int64 larger(int64 x, int64 y) { return x > y ? x : y; }
 __device__ __forceinline__ int64 smaller(int64 x, int64 y) { return x < y ? x : y; }
 
+// A distance as a column of a tile of so many.
+__device__ __forceinline__ int columnIn(int64 distance, int columns) {
+  return (int)smaller(larger(distance, 0), columns);
+}
+
 // What query i may see. Neither end falls as i grows.
 __device__ __forceinline__ Interval visibleTo(const Sequence& s, int64 i) {
   const int64 begin = smaller(larger(s.firstKey, i + s.beginShift), s.endKey);

@@ -84,8 +84,8 @@ __device__ __forceinline__ void selectWhileSumming(const SelectArguments& a, int
   __shared__ State states[WARPS];
   __shared__ Place lists[WARPS * KEPT];
   // The best of the warps' worst, in the order of floats as integers: KEPT elements are no smaller.
-  // How soon a warp learns of it is a matter of chance, and of no consequence: what it turns away is
-  // not among the first of the row.
+  // How soon a warp learns of it is a matter of chance, and of no consequence: what it turns away
+  // is not among the first of the row.
   __shared__ int commonWorst;
   const LongRow row = longRow(a, r);
   __syncthreads(); // after the row before

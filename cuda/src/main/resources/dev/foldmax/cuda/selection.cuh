@@ -1,9 +1,10 @@
 // The order of a row's elements, and the first of them: what topK and sample share.
 //
 // An element's place is a number of 64 bits: its value in the upper half, complemented, so that the
-// largest comes first, and its index in the lower. NaN comes before all numbers, zeros of either sign
-// are equal, and ties go to the lower index. No two places are equal, so that the first k elements of
-// a row are one set whatever the order in which threads find them. Rows have less than 2^32 elements.
+// largest comes first, and its index in the lower. NaN comes before all numbers, zeros of either
+// sign are equal, and ties go to the lower index. No two places are equal, so that the first k
+// elements of a row are one set whatever the order in which threads find them. Rows have less than
+// 2^32 elements.
 #pragma once
 #include "rows.cuh"
 
@@ -92,15 +93,16 @@ __device__ __forceinline__ void sift(const LongRow& row, Sieve& sieve) {
       });
 }
 
-// Radix selection: a place is found digit by digit from the top; each reading of the row counts, for
-// those elements that agree with what is known, the digits that come next.
+// Radix selection: a place is found digit by digit from the top; each reading of the row counts,
+// for those elements that agree with what is known, the digits that come next.
 constexpr int DIGITS = 6;
 constexpr int BINS = 2048;
 
 __device__ __forceinline__ int digitBits(int digit) { return digit % 3 == 2 ? 10 : 11; }
 
 __device__ __forceinline__ int digitShift(int digit) {
-  return digit < 3 ? (digit == 0 ? 53 : digit == 1 ? 42 : 32) : digit == 3 ? 21 : digit == 4 ? 10 : 0;
+  const int half = digit < 3 ? 32 : 0;
+  return half + (digit % 3 == 0 ? 21 : digit % 3 == 1 ? 10 : 0);
 }
 
 __device__ __forceinline__ bool agrees(Place place, Place known, int digit) {
@@ -231,8 +233,8 @@ struct Collector {
   }
 };
 
-// Collects the elements from a place to another; gives their number, of which at most `capacity` are
-// there.
+// Collects the elements from a place to another; gives their number, of which at most `capacity`
+// are there.
 __device__ __forceinline__ unsigned collect(const LongRow& row, Place first, Place last,
                                             Place* places, unsigned capacity) {
   __shared__ unsigned count;
@@ -266,8 +268,8 @@ __device__ __forceinline__ Place lastPlaceOf(float x) {
 __device__ __forceinline__ const Place* firstPlaces(const LongRow& row, unsigned k, float largest,
                                                     Desk& desk, Place* space) {
   if (k <= SELECTORS) {
-    // The k-th of the threads' largest: at least k elements are no smaller, and few more unless large
-    // elements crowd in few threads.
+    // The k-th of the threads' largest: at least k elements are no smaller, and few more unless
+    // large elements crowd in few threads.
     __syncthreads();
     desk.places[threadIdx.x] = placeOf(largest, threadIdx.x);
     sort(desk.places, SELECTORS);
