@@ -33,6 +33,9 @@ import picocli.CommandLine.Spec;
           + " sinks, slopes, k_scale, v_scale and expected; or .npy files by options. Shapes are"
           + " (batch, heads, length, dim), (heads, length, dim) or (length, dim), of one rank; the"
           + " heads of q are a multiple of those of k and v.",
+      "",
+      "Files may be larger than memory: they are mapped, keys and values are read in one pass, and"
+          + " results are computed in their files, which get their names when they are whole.",
       ""
     },
     footer = {

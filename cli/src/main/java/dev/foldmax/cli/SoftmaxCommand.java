@@ -32,8 +32,11 @@ import picocli.CommandLine.Spec;
     sortOptions = false,
     description = {
       "Computes the softmax of the rows, along the last axis, of a tensor in a file; or its logarithm,"
-          + " the logsumexp, or the k largest elements with their probabilities. Without --out, --lse"
-          + " and --top-k it shows the largest of the first rows.",
+          + " the logsumexp, or the k largest elements with their probabilities. Without --out and"
+          + " --lse it shows the largest of the first rows, and reads no others.",
+      "",
+      "Files may be larger than memory: input is mapped, and results are computed in their files,"
+          + " which get their names when they are whole. A row of any length takes the same memory.",
       ""
     },
     footer = {
