@@ -28,8 +28,9 @@ import org.jspecify.annotations.Nullable;
  * others need a shared, automatic or global arena, or the heap.
  *
  * <p>Backends are safe for use by several threads at once; calls are independent and block until
- * their result is complete. A call whose thread is interrupted stops between two tasks with a
- * {@link java.util.concurrent.CancellationException}, leaving the interrupt flag set and the output
+ * their result is complete. A call whose thread is interrupted stops between two pieces of its
+ * work, on the CPU within a fraction of a second however long its rows are, with a {@link
+ * java.util.concurrent.CancellationException}, leaving the interrupt flag set and the output
  * unspecified. Wrong arguments are {@link IllegalArgumentException}s that name the argument, its
  * shape and what was expected, thrown before anything is written. A verb after {@link #close} is an
  * {@link IllegalStateException}, as is one from inside a mask or score function that the same
@@ -297,6 +298,15 @@ public interface Backend extends AutoCloseable {
    * host is complete on return, as is every call of a host backend.
    */
   default void synchronize() {}
+
+  /**
+   * How much of the call under way is done, for another thread to watch: a share from 0 to 1 that
+   * is counted in pieces of work, not in time. NaN where no call is under way, or this backend
+   * cannot tell. Of calls by several threads it is the one whose turn it is.
+   */
+  default double progress() {
+    return Double.NaN;
+  }
 
   /** {@link #softmax(Tensor, Tensor)} into a new tensor of the type of {@code x}. */
   default Tensor softmax(Tensor x) {

@@ -134,6 +134,17 @@ final class FallbackBackend implements Backend {
   }
 
   @Override
+  public double progress() {
+    for (Backend backend : order) {
+      double progress = backend.progress();
+      if (!Double.isNaN(progress)) {
+        return progress;
+      }
+    }
+    return Double.NaN;
+  }
+
+  @Override
   public void close() {
     for (Backend backend : order) {
       backend.close();

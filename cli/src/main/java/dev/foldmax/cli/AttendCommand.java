@@ -5,10 +5,12 @@ import dev.foldmax.Backend;
 import dev.foldmax.KernelChoice;
 import dev.foldmax.Phase;
 import dev.foldmax.Tensor;
+import dev.foldmax.io.SafeTensors.Description;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -31,6 +33,9 @@ import picocli.CommandLine.Spec;
           + " sinks, slopes, k_scale, v_scale and expected; or .npy files by options. Shapes are"
           + " (batch, heads, length, dim), (heads, length, dim) or (length, dim), of one rank; the"
           + " heads of q are a multiple of those of k and v.",
+      "",
+      "Files may be larger than memory: they are mapped, keys and values are read in one pass, and"
+          + " results are computed in their files, which get their names when they are whole.",
       ""
     },
     footer = {
@@ -52,8 +57,11 @@ import picocli.CommandLine.Spec;
       "  foldmax attend cache.safetensors --keys ..3072 --partial a.safetensors"
     })
 final class AttendCommand implements Callable<Integer> {
-  /** Work between two steps of the progress bar: some tenths of a second on a CPU. */
-  private static final double OPERATIONS_OF_A_PART = 1e10;
+  /** What a call reads and writes at most, as far as it can be cut: a device may hold no more. */
+  private static final double BYTES_OF_A_PART = 0x1p32;
+
+  private static final String OUTPUT = "output";
+  private static final String LSE = "lse";
 
   @Spec private CommandSpec spec;
   @Mixin private TensorOptions tensors;
@@ -97,8 +105,7 @@ final class AttendCommand implements Callable<Integer> {
     }
     outputs.forEach(OutputFile::checkPlace);
 
-    try (InputFiles files = new InputFiles();
-        OffHeap memory = new OffHeap()) {
+    try (InputFiles files = new InputFiles()) {
       AttendInputs inputs = tensors.read(files, part.totalKeys());
       Attention attention = options.attention(inputs);
       Report report = new Report("foldmax attend " + tensors.title());
@@ -112,28 +119,58 @@ final class AttendCommand implements Callable<Integer> {
         return 0;
       }
 
-      long[] shape = inputs.outputShape();
-      Tensor output = memory.allocate(inputs.outputType(), shape);
-      Tensor logSumExp = memory.allocate(inputs.lseType(), Arrays.copyOf(shape, shape.length - 1));
-      AttendJob job =
-          new AttendJob(
-              inputs.view(Role.Q),
-              inputs.view(Role.K),
-              inputs.view(Role.V),
-              inputs.scales(Role.K_SCALE),
-              inputs.scales(Role.V_SCALE),
-              attention,
-              tensors.layout().view(output),
-              tensors.layout().viewWithoutDim(logSumExp));
-      compute(job, report);
-      write(outputs, output, logSumExp, report);
-      List<String> failures = check ? check(job, inputs.expected(), report) : List.of();
-      report.print(spec.commandLine().getOut(), common.json);
-      if (!failures.isEmpty()) {
-        throw new Failure("the check failed: " + String.join("; ", failures));
+      try (Results results = results(outputs, inputs)) {
+        AttendJob job =
+            new AttendJob(
+                inputs.view(Role.Q),
+                inputs.view(Role.K),
+                inputs.view(Role.V),
+                inputs.scales(Role.K_SCALE),
+                inputs.scales(Role.V_SCALE),
+                attention,
+                tensors.layout().view(results.get(OUTPUT)),
+                tensors.layout().viewWithoutDim(results.get(LSE)));
+        files.whileUnchanged(() -> compute(job, report));
+        commit(results, report);
+        List<String> failures = check ? check(job, inputs.expected(), report) : List.of();
+        report.print(spec.commandLine().getOut(), common.json);
+        if (!failures.isEmpty()) {
+          throw new Failure("the check failed: " + String.join("; ", failures));
+        }
+        return 0;
       }
-      return 0;
     }
+  }
+
+  /** Places for the output and the logsumexp. */
+  private static Results results(List<OutputFile> outputs, AttendInputs inputs) throws IOException {
+    Map<OutputFile, Collection<String>> contents = new LinkedHashMap<>();
+    for (OutputFile file : outputs) {
+      List<String> names = new ArrayList<>();
+      if (file.option().equals("--out")) {
+        names.add(OUTPUT);
+      }
+      if (file.option().equals("--lse") || file.isSafeTensors()) {
+        names.add(LSE);
+      }
+      contents.put(file, names);
+    }
+    long[] shape = inputs.outputShape();
+    Map<String, Description> descriptions = new LinkedHashMap<>();
+    descriptions.put(OUTPUT, Results.describe(inputs.outputType(), shape));
+    descriptions.put(
+        LSE, Results.describe(inputs.lseType(), Arrays.copyOf(shape, shape.length - 1)));
+    return new Results(contents, descriptions);
+  }
+
+  private void commit(Results results, Report report) throws IOException {
+    try (Progress progress = start("write", Progress.Work.UNCOUNTED)) {
+      results.commit(report, progress);
+    }
+  }
+
+  private Progress start(String what, Progress.Work work) {
+    return Progress.start(what, work, backends.progress(), spec.commandLine().getErr());
   }
 
   private void describe(Report report, AttendInputs inputs, Attention attention) {
@@ -153,7 +190,9 @@ final class AttendCommand implements Callable<Integer> {
       describe(report, backend, choice, job.attention().phase());
       Stopwatch time =
           Stopwatch.time(
-              () -> runInParts(job, backend), () -> job.run(backend), backends.repeatSeconds());
+              () -> runWatched(job, backend),
+              () -> run(job, backend, Progress.silent()),
+              backends.repeatSeconds());
       report.line("time", time.describe());
       report.field("time", time.json());
       describeRate(report, job, time.best());
@@ -202,42 +241,29 @@ final class AttendCommand implements Callable<Integer> {
             : Quantity.significant(operations / seconds * 1e-9) + " GFLOP/s");
   }
 
-  /**
-   * Runs a job in parts where someone watches its progress: a row's bits do not depend on the other
-   * rows of a call.
-   */
-  private void runInParts(AttendJob job, Backend backend) {
-    double parts = job.operations() / OPERATIONS_OF_A_PART;
-    try (Progress progress = Progress.start("attend", spec.commandLine().getErr())) {
-      if (!progress.isVisible() || parts <= 1) {
-        job.run(backend);
-        return;
-      }
-      job.runInParts(backend, parts, progress);
+  private void runWatched(AttendJob job, Backend backend) {
+    Progress.Work work =
+        job.isDecode()
+            ? new Progress.Work(job.bytes() * 1e-9, "GB")
+            : new Progress.Work(job.operations() * 1e-9, "GFLOP");
+    try (Progress progress = start("attend", work)) {
+      run(job, backend, progress);
     }
   }
 
-  private void write(List<OutputFile> outputs, Tensor output, Tensor logSumExp, Report report)
-      throws IOException {
-    List<String> written = new ArrayList<>();
-    for (OutputFile file : outputs) {
-      Map<String, Tensor> contents = new LinkedHashMap<>();
-      if (file.option().equals("--out")) {
-        contents.put("output", output);
-      }
-      if (file.option().equals("--lse") || file.isSafeTensors()) {
-        contents.put("lse", logSumExp);
-      }
-      file.write(contents);
-      written.add(file.path().toString());
-      report.line("wrote", file.describe(contents));
+  private static void run(AttendJob job, Backend backend, Progress progress) {
+    double parts = job.bytes() / BYTES_OF_A_PART;
+    if (parts > 1) {
+      job.runInParts(backend, parts, progress);
+    } else {
+      progress.begin(0, 1, backend::progress);
+      job.run(backend);
     }
-    report.field("written", written);
   }
 
   private List<String> check(AttendJob job, @Nullable Tensor expected, Report report) {
     Check result;
-    try (Progress progress = Progress.start("check", spec.commandLine().getErr())) {
+    try (Progress progress = start("check", Progress.Work.UNCOUNTED)) {
       result = new Check(job, expected).run(progress);
     }
     String rows =

@@ -88,10 +88,13 @@ record AttendJob(
     for (long b = 0; b < batch(); b += sequences) {
       long batchEnd = Math.min(b + sequences, batch());
       for (long h = 0; h < heads(); h += step) {
-        part(b, batchEnd, h, Math.min(h + step, heads())).run(backend);
-        progress.reach(
-            (b * heads() + (batchEnd - b) * Math.min(h + step, heads()))
-                / ((double) batch() * heads()));
+        long headEnd = Math.min(h + step, heads());
+        double all = (double) batch() * heads();
+        progress.begin(
+            (b * heads() + (batchEnd - b) * h) / all,
+            (b * heads() + (batchEnd - b) * headEnd) / all,
+            backend::progress);
+        part(b, batchEnd, h, headEnd).run(backend);
       }
     }
   }

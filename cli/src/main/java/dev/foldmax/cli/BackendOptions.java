@@ -8,7 +8,7 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
-/** Where the work is done, and how often. */
+/** Where the work is done, how often, and what is told meanwhile. */
 final class BackendOptions {
   /** What {@code --backend} takes. */
   enum Name {
@@ -44,6 +44,15 @@ final class BackendOptions {
               + " quick job is repeated until its times settle, 1 to 6 seconds.")
   private @Nullable Double repeatSeconds;
 
+  @Option(
+      names = "--progress",
+      paramLabel = "FORM",
+      converter = Choice.OfProgress.class,
+      description =
+          "How to tell of the progress of a long job on the standard error stream: auto (a bar on a"
+              + " terminal, else nothing), lines (one every 10 s) or none.")
+  private Progress.Form progress = Progress.Form.AUTO;
+
   /** Refuses options that contradict each other. */
   void validate() {
     if (repeatSeconds != null && !(repeatSeconds >= 0)) {
@@ -63,6 +72,11 @@ final class BackendOptions {
           "--threads is for the CPU backend and conflicts with --backend "
               + Choice.nameOf(backend));
     }
+  }
+
+  /** How to tell of progress. */
+  Progress.Form progress() {
+    return progress;
   }
 
   /** How long to repeat the job; null to repeat a quick one until its times settle. */

@@ -152,7 +152,11 @@ final class BenchCommand implements Callable<Integer> {
     boolean isCpu = opened.name().equals("cpu");
     int parallelism = threads != null ? threads : Runtime.getRuntime().availableProcessors();
     try (Progress progress =
-        Progress.start("measuring " + opened.name(), spec.commandLine().getErr())) {
+        Progress.start(
+            "measuring " + opened.name(),
+            Progress.Work.UNCOUNTED,
+            Progress.Form.AUTO,
+            spec.commandLine().getErr())) {
       return isCpu
           ? new Bench(opened, BenchSizes.CPU, seconds, progress::reach).onCpu(parallelism)
           : new Bench(opened, BenchSizes.GPU, seconds, progress::reach).onDevice();

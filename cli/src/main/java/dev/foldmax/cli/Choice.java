@@ -92,4 +92,11 @@ abstract class Choice<E extends Enum<E>> implements ITypeConverter<E> {
       super(BenchCommand.Name.class);
     }
   }
+
+  /** For {@code --progress}. */
+  static final class OfProgress extends Choice<Progress.Form> {
+    OfProgress() {
+      super(Progress.Form.class);
+    }
+  }
 }

@@ -400,7 +400,9 @@ final class ExplainCommand implements Callable<Integer> {
     numbers.add(asked);
     double[][] maxima = new double[numbers.size()][];
     int done = 0;
-    try (Progress progress = Progress.start("explain", spec.commandLine().getErr())) {
+    try (Progress progress =
+        Progress.start(
+            "explain", Progress.Work.UNCOUNTED, Progress.Form.AUTO, spec.commandLine().getErr())) {
       for (long number : numbers) {
         maxima[done] = Head.tileMaxima(rows.scores(cpu, number), keysOfTile);
         done++;

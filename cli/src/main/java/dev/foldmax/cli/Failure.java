@@ -27,7 +27,11 @@ final class Failure extends RuntimeException {
           case OutOfMemoryError error when own.contains("heap") ->
               "out of memory (" + own + "); FOLDMAX_JAVA_OPTS=-Xmx8g, say, allows a larger heap";
           case OutOfMemoryError error -> "out of memory (" + own + ")";
-          case InternalError error -> "a file changed while it was read (" + own + ")";
+          case InternalError error ->
+              "a mapped file could not be read or written: it was cut short, or its disk is full or"
+                  + " fails ("
+                  + own
+                  + ")";
           case FileSystemException file when file.getReason() != null -> own;
           case NoSuchFileException missing -> missing.getFile() + ": no such file";
           case AccessDeniedException denied -> denied.getFile() + ": permission denied";

@@ -8,10 +8,14 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
@@ -21,6 +25,7 @@ final class InputFiles implements AutoCloseable {
   private static final int MOST_NAMES = 12;
 
   private final List<Runnable> closers = new ArrayList<>();
+  private final Map<Path, BasicFileAttributes> seen = new LinkedHashMap<>();
 
   /** Whether a file is, by its name, of the format. */
   static boolean isSafeTensors(Path path) {
@@ -34,7 +39,7 @@ final class InputFiles implements AutoCloseable {
 
   /** Maps an .npy file. */
   Source npy(Path path, String name) throws IOException {
-    checkReadable(path);
+    look(path);
     NpyFile file = NpyFile.open(path);
     closers.add(file::close);
     return new Source(path.toString(), name, file.tensor());
@@ -42,7 +47,7 @@ final class InputFiles implements AutoCloseable {
 
   /** Maps a .safetensors file. */
   SafeTensors safeTensors(Path path) throws IOException {
-    checkReadable(path);
+    look(path);
     SafeTensors file = SafeTensors.open(path);
     closers.add(file::close);
     return file;
@@ -70,7 +75,7 @@ final class InputFiles implements AutoCloseable {
 
   /** Maps a file of a partial and checks it; this reads all of it. */
   PartialFile partial(Path path) throws IOException {
-    checkReadable(path);
+    look(path);
     PartialFile file = PartialFile.open(path);
     closers.add(file::close);
     return file;
@@ -102,12 +107,51 @@ final class InputFiles implements AutoCloseable {
             : ": has no tensor " + name + ", only " + list(names));
   }
 
-  private static void checkReadable(Path path) throws IOException {
+  /** Refuses what is no file, and notes what may change. */
+  private void look(Path path) throws IOException {
     if (Files.notExists(path)) {
       throw new NoSuchFileException(path.toString());
     }
     if (Files.isDirectory(path)) {
       throw new Failure(path + ": is a folder, expected a file");
+    }
+    seen.put(path, Files.readAttributes(path, BasicFileAttributes.class));
+  }
+
+  /**
+   * Runs what reads the files.
+   *
+   * @throws Failure if one of them was written to meanwhile: the result would be of neither state.
+   *     One that was replaced is still there for those who have it open
+   */
+  void whileUnchanged(Runnable job) throws IOException {
+    try {
+      job.run();
+    } catch (InternalError fault) { // memory behind the end of a mapped file
+      checkUnchanged(fault);
+      throw fault;
+    }
+    checkUnchanged(null);
+  }
+
+  private void checkUnchanged(@Nullable Throwable cause) throws IOException {
+    for (Map.Entry<Path, BasicFileAttributes> entry : seen.entrySet()) {
+      Path path = entry.getKey();
+      if (Files.notExists(path)) {
+        continue;
+      }
+      BasicFileAttributes before = entry.getValue();
+      BasicFileAttributes now = Files.readAttributes(path, BasicFileAttributes.class);
+      if (!Objects.equals(before.fileKey(), now.fileKey())) {
+        continue;
+      }
+      if (now.size() < before.size()) {
+        throw new Failure(path + ": was cut short while it was read", cause);
+      }
+      if (now.size() != before.size()
+          || !now.lastModifiedTime().equals(before.lastModifiedTime())) {
+        throw new Failure(path + ": changed while it was read", cause);
+      }
     }
   }
 

@@ -82,7 +82,9 @@ public final class Main implements Runnable {
     }
     main.interrupt();
     try {
-      ended.await(STOP_SECONDS, TimeUnit.SECONDS);
+      if (!ended.await(STOP_SECONDS, TimeUnit.SECONDS)) {
+        Results.discardAll(); // it waits for the disk
+      }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }

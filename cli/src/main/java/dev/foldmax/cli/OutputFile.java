@@ -1,8 +1,11 @@
 package dev.foldmax.cli;
 
+import dev.foldmax.DType;
 import dev.foldmax.Tensor;
+import dev.foldmax.io.MappedOutput;
 import dev.foldmax.io.NpyFile;
 import dev.foldmax.io.SafeTensors;
+import dev.foldmax.io.SafeTensors.Description;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -131,6 +134,20 @@ record OutputFile(String option, Path path) {
         + tensors.entrySet().stream()
             .map(entry -> entry.getKey() + " " + Quantity.tensor(entry.getValue()))
             .collect(Collectors.joining(", "));
+  }
+
+  /**
+   * Begins the file.
+   *
+   * @param tensors by name; exactly one for an .npy file, which has F32 in place of BF16
+   */
+  MappedOutput create(Map<String, Description> tensors) throws IOException {
+    if (isSafeTensors()) {
+      return SafeTensors.create(path, tensors, Map.of());
+    }
+    Description only = tensors.values().iterator().next();
+    long[] shape = only.shape().stream().mapToLong(Long::longValue).toArray();
+    return NpyFile.create(path, only.dtype() == DType.BF16 ? DType.F32 : only.dtype(), shape);
   }
 
   /**

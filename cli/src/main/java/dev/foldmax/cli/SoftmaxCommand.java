@@ -3,12 +3,15 @@ package dev.foldmax.cli;
 import dev.foldmax.Backend;
 import dev.foldmax.DType;
 import dev.foldmax.Tensor;
+import dev.foldmax.io.SafeTensors.Description;
 import dev.foldmax.spi.Rows;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -28,8 +31,11 @@ import picocli.CommandLine.Spec;
     sortOptions = false,
     description = {
       "Computes the softmax of the rows, along the last axis, of a tensor in a file; or its logarithm,"
-          + " the logsumexp, or the k largest elements with their probabilities. Without --out, --lse"
-          + " and --top-k it shows the largest of the first rows.",
+          + " the logsumexp, or the k largest elements with their probabilities. Without --out and"
+          + " --lse it shows the largest of the first rows, and reads no others.",
+      "",
+      "Files may be larger than memory: input is mapped, and results are computed in their files,"
+          + " which get their names when they are whole. A row of any length takes the same memory.",
       ""
     },
     footer = {
@@ -41,8 +47,11 @@ import picocli.CommandLine.Spec;
       "  foldmax softmax outputs.safetensors --tensor logits --top-k 5"
     })
 final class SoftmaxCommand implements Callable<Integer> {
-  /** Elements between two steps of the progress bar. */
-  private static final long ELEMENTS_OF_A_PART = 1L << 26;
+  /**
+   * What a call reads at most, as far as whole rows allow: a device may hold no more, and where
+   * rows are read twice or for two results, the system still has them in its cache.
+   */
+  private static final long BYTES_OF_A_PART = 1L << 30;
 
   /** Rows whose largest elements are shown. */
   private static final int SHOWN_ROWS = 4;
@@ -104,7 +113,6 @@ final class SoftmaxCommand implements Callable<Integer> {
     List<OutputFile> outputs = validate();
     outputs.forEach(OutputFile::checkPlace);
     try (InputFiles files = new InputFiles();
-        OffHeap memory = new OffHeap();
         Backend backend = backends.open()) {
       Source source = files.sole(file, tensorName);
       Tensor x = source.tensor();
@@ -119,21 +127,15 @@ final class SoftmaxCommand implements Callable<Integer> {
       report.field("x", Report.json(x));
       report.backend(backend);
 
-      Map<String, Tensor> results = allocate(x, memory);
-      Stopwatch time =
-          Stopwatch.time(
-              () -> runInParts(backend, x, results),
-              () -> run(backend, x, results),
-              backends.repeatSeconds());
-      describeTime(report, x, results, time);
-      Tensor values = results.get(VALUES);
-      Tensor indices = results.get(INDICES);
-      Tensor probabilities = results.get(PROBABILITIES);
-      if (values != null && indices != null && probabilities != null) {
-        show(report, values, indices, probabilities);
+      Tensor wanted = outputs.isEmpty() ? firstRows(x) : x;
+      try (Results results = results(outputs, wanted)) {
+        compute(files, backend, wanted, results, report);
+        if (largest(x) > 0) {
+          show(report, results, Rows.count(x));
+        }
+        commit(results, report);
+        report.print(spec.commandLine().getOut(), common.json);
       }
-      write(outputs, results, report);
-      report.print(spec.commandLine().getOut(), common.json);
     }
     return 0;
   }
@@ -170,26 +172,107 @@ final class SoftmaxCommand implements Callable<Integer> {
     return out == null && lse == null ? (int) Math.min(SHOWN_LARGEST, x.shape(-1)) : 0;
   }
 
-  private Map<String, Tensor> allocate(Tensor x, OffHeap memory) {
+  /** The rows that are shown, and a few more where these fill no index of a dimension. */
+  private static Tensor firstRows(Tensor x) {
+    Tensor first = x;
+    for (int axis = 0; axis < x.rank() - 1; axis++) {
+      long inside = 1;
+      for (int inner = axis + 1; inner < x.rank() - 1; inner++) {
+        inside *= x.shape(inner);
+      }
+      long needed = Math.ceilDiv(SHOWN_ROWS, Math.max(1, inside));
+      first = first.slice(axis, 0, Math.min(x.shape(axis), needed));
+    }
+    return first;
+  }
+
+  /** Places for what was asked for. */
+  private Results results(List<OutputFile> outputs, Tensor x) throws IOException {
     DType wide = x.dtype() == DType.F64 ? DType.F64 : DType.F32;
-    Map<String, Tensor> results = new LinkedHashMap<>();
+    Map<String, Description> descriptions = new LinkedHashMap<>();
     int k = largest(x);
     if (k > 0) {
       long[] shape = x.shape();
       shape[shape.length - 1] = k;
-      results.put(VALUES, memory.allocate(x.dtype(), shape));
-      results.put(INDICES, memory.allocate(DType.I64, shape));
-      results.put(PROBABILITIES, memory.allocate(wide, shape));
+      descriptions.put(VALUES, Results.describe(x.dtype(), shape));
+      descriptions.put(INDICES, Results.describe(DType.I64, shape));
+      descriptions.put(PROBABILITIES, Results.describe(wide, shape));
     } else if (out != null) {
-      results.put(OUTPUT, memory.allocate(x.dtype(), x.shape()));
+      descriptions.put(OUTPUT, Results.describe(x.dtype(), x.shape()));
     }
     if (lse != null) {
-      results.put(LSE, memory.allocate(wide, Arrays.copyOf(x.shape(), x.rank() - 1)));
+      descriptions.put(LSE, Results.describe(wide, Arrays.copyOf(x.shape(), x.rank() - 1)));
     }
-    return results;
+    Map<OutputFile, Collection<String>> contents = new LinkedHashMap<>();
+    for (OutputFile file : outputs) {
+      Set<String> names = new LinkedHashSet<>(descriptions.keySet());
+      if (file.option().equals("--lse")) {
+        names.retainAll(Set.of(LSE));
+      } else if (outputs.size() > 1) {
+        names.remove(LSE);
+      }
+      contents.put(file, names);
+    }
+    return new Results(contents, descriptions);
   }
 
-  private void run(Backend backend, Tensor x, Map<String, Tensor> results) {
+  private void compute(InputFiles files, Backend backend, Tensor x, Results results, Report report)
+      throws IOException {
+    long bytes = Results.describe(x.dtype(), x.shape()).bytes();
+    for (Tensor result : results.all().values()) {
+      bytes += result.elements() * result.dtype().bytes();
+    }
+    Progress.Work work = new Progress.Work(bytes * 1e-9, "GB");
+    files.whileUnchanged(
+        () -> {
+          Stopwatch time =
+              Stopwatch.time(
+                  () -> {
+                    try (Progress progress = start("softmax", work)) {
+                      runInParts(backend, x, results.all(), progress);
+                    }
+                  },
+                  () -> runInParts(backend, x, results.all(), Progress.silent()),
+                  backends.repeatSeconds());
+          describeTime(report, work, time);
+        });
+  }
+
+  private Progress start(String what, Progress.Work work) {
+    return Progress.start(what, work, backends.progress(), spec.commandLine().getErr());
+  }
+
+  /** Runs in parts of whole rows, which do not depend on one another. */
+  private void runInParts(
+      Backend backend, Tensor x, Map<String, Tensor> results, Progress progress) {
+    long size = x.rank() < 2 ? 1 : x.shape(0);
+    long bytes = x.elements() * x.dtype().bytes();
+    if (size <= 1 || bytes <= BYTES_OF_A_PART) {
+      run(backend, x, results, progress, 0, 1);
+      return;
+    }
+    long step = Math.max(1, BYTES_OF_A_PART / (bytes / size));
+    for (long begin = 0; begin < size; begin += step) {
+      long from = begin;
+      long to = Math.min(begin + step, size);
+      Map<String, Tensor> parts = new LinkedHashMap<>();
+      results.forEach((name, tensor) -> parts.put(name, tensor.slice(0, from, to)));
+      Tensor part = x.slice(0, from, to);
+      run(backend, part, parts, progress, (double) from / size, (double) to / size);
+    }
+  }
+
+  /** Runs the verbs, which take the progress from a share to another. */
+  private void run(
+      Backend backend,
+      Tensor x,
+      Map<String, Tensor> results,
+      Progress progress,
+      double from,
+      double to) {
+    Tensor logSumExp = results.get(LSE);
+    double beforeLast = logSumExp == null || results.size() == 1 ? to : from + (to - from) * 2 / 3;
+    progress.begin(from, beforeLast, backend::progress);
     Tensor values = results.get(VALUES);
     Tensor indices = results.get(INDICES);
     if (values != null && indices != null) {
@@ -201,52 +284,28 @@ final class SoftmaxCommand implements Callable<Integer> {
     } else if (output != null) {
       backend.softmax(x, output);
     }
-    Tensor logSumExp = results.get(LSE);
     if (logSumExp != null) {
+      progress.begin(results.size() == 1 ? from : beforeLast, to, backend::progress);
       backend.logSumExp(x, logSumExp);
     }
   }
 
-  /** Runs in parts where someone watches the progress; rows do not depend on one another. */
-  private void runInParts(Backend backend, Tensor x, Map<String, Tensor> results) {
-    try (Progress progress = Progress.start("softmax", spec.commandLine().getErr())) {
-      if (!progress.isVisible() || x.rank() < 2 || x.elements() <= ELEMENTS_OF_A_PART) {
-        run(backend, x, results);
-        return;
-      }
-      long size = x.shape(0);
-      long step = Math.max(1, ELEMENTS_OF_A_PART / (x.elements() / size));
-      for (long begin = 0; begin < size; begin += step) {
-        long from = begin;
-        long to = Math.min(begin + step, size);
-        Map<String, Tensor> parts = new LinkedHashMap<>();
-        results.forEach((name, tensor) -> parts.put(name, tensor.slice(0, from, to)));
-        run(backend, x.slice(0, from, to), parts);
-        progress.reach((double) to / size);
-      }
-    }
-  }
-
-  private static void describeTime(
-      Report report, Tensor x, Map<String, Tensor> results, Stopwatch time) {
-    long bytes = x.elements() * x.dtype().bytes();
-    for (Tensor result : results.values()) {
-      bytes += result.elements() * result.dtype().bytes();
-    }
+  private static void describeTime(Report report, Progress.Work work, Stopwatch time) {
+    double gbPerSecond = work.amount() / time.best();
     report.line("time", time.describe());
     report.field("time", time.json());
     report.line(
-        "rate",
-        Quantity.significant(bytes / time.best() * 1e-9)
-            + " GB/s (input read and results written once)");
-    report.field("bytes", bytes);
-    report.field("gbPerSecond", bytes / time.best() * 1e-9);
+        "rate", Quantity.significant(gbPerSecond) + " GB/s (input read and results written once)");
+    report.field("bytes", Math.round(work.amount() * 1e9));
+    report.field("gbPerSecond", gbPerSecond);
   }
 
   /** Shows the largest elements of the first rows: index, value and probability. */
-  private static void show(Report report, Tensor values, Tensor indices, Tensor probabilities) {
+  private static void show(Report report, Results results, long rows) {
+    Tensor values = results.get(VALUES);
+    Tensor indices = results.get(INDICES);
+    Tensor probabilities = results.get(PROBABILITIES);
     List<Map<String, Object>> shown = new ArrayList<>();
-    long rows = Rows.count(values);
     for (long row = 0; row < Math.min(rows, SHOWN_ROWS); row++) {
       List<String> words = new ArrayList<>();
       List<Map<String, Object>> elements = new ArrayList<>();
@@ -281,21 +340,9 @@ final class SoftmaxCommand implements Callable<Integer> {
     report.field("rows", shown);
   }
 
-  private void write(List<OutputFile> outputs, Map<String, Tensor> results, Report report)
-      throws IOException {
-    List<String> written = new ArrayList<>();
-    for (OutputFile file : outputs) {
-      Map<String, Tensor> contents = new LinkedHashMap<>(results);
-      boolean isOut = file.option().equals("--out");
-      if (!isOut) {
-        contents.keySet().retainAll(Set.of(LSE));
-      } else if (outputs.size() > 1) {
-        contents.remove(LSE);
-      }
-      file.write(contents);
-      written.add(file.path().toString());
-      report.line("wrote", file.describe(contents));
+  private void commit(Results results, Report report) throws IOException {
+    try (Progress progress = start("write", Progress.Work.UNCOUNTED)) {
+      results.commit(report, progress);
     }
-    report.field("written", written);
   }
 }

@@ -10,8 +10,6 @@ import dev.foldmax.Backend;
 import dev.foldmax.DType;
 import dev.foldmax.Mask;
 import dev.foldmax.Tensor;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -21,7 +19,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** The comparison with the reference, and the parts into which a job can be cut. */
 class CheckTest {
   private final Backend reference = Backend.reference();
-  private final Progress progress = Progress.start("test", new PrintWriter(new StringWriter()));
+  private final Progress progress = Progress.silent();
   private final AttendJob job = job();
 
   private static AttendJob job() {

@@ -318,14 +318,19 @@ class FailureTest {
   }
 
   @Test
-  void survivesAResultThatMemoryCannotHold() throws IOException {
+  void survivesAResultThatNoDiskCanHold() throws IOException {
     // No bytes in the file, and 2^62 in the output.
     tensors.put("q", zeros(DType.F32, 1, 1, 1L << 50, 0));
     tensors.put("k", zeros(DType.F32, 1, 1, 1, 0));
     tensors.put("v", zeros(DType.F32, 1, 1, 1, 1 << 10));
     safeTensors(sample, tensors);
 
-    assertThat(failure("attend", sample, REFERENCE)).contains("memory");
+    assertThat(failure("attend", sample, REFERENCE)).contains("bytes");
+    Path nowhere = folder.resolve("o.npy");
+    assertThat(failure("attend", sample, REFERENCE, "--out", nowhere))
+        .startsWith("foldmax attend: " + nowhere + ": ")
+        .contains("bytes");
+    assertThat(nowhere).doesNotExist();
   }
 
   @Test

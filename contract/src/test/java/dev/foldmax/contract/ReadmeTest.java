@@ -13,10 +13,11 @@ import dev.foldmax.Mask;
 import dev.foldmax.Sampling;
 import dev.foldmax.Tensor;
 import dev.foldmax.TopK;
+import dev.foldmax.io.MappedOutput;
 import dev.foldmax.io.SafeTensors;
+import dev.foldmax.io.SafeTensors.Description;
 import java.io.IOException;
 import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -113,14 +114,15 @@ class ReadmeTest {
     SafeTensors.write(input, inputs, Map.of());
     try (Backend backend = Backend.best()) {
       // files begin
-      try (SafeTensors file = SafeTensors.open(input);
-          Arena arena = Arena.ofShared()) { // not ofConfined: the backend's threads write to it
+      try (SafeTensors file = SafeTensors.open(input)) {
         Tensor query = file.tensor("q"); // (batch, heads, length, dim): a view of the mapped file
-        MemorySegment memory = arena.allocate(4 * query.elements(), 64);
-        Tensor out = Tensor.of(memory, DType.F32, query.shape());
         KeyValues kv = KeyValues.dense(file.tensor("k"), file.tensor("v"));
-        backend.attend(query, kv, Attention.causal(), out, null);
-        SafeTensors.write(output, Map.of("output", out), Map.of());
+        Map<String, Description> results =
+            Map.of("output", Description.of(DType.F32, query.shape()));
+        try (MappedOutput out = SafeTensors.create(output, results, Map.of())) {
+          backend.attend(query, kv, Attention.causal(), out.tensor("output"), null);
+          out.commit(); // without it, close removes the file
+        }
       }
       // files end
       Tensor expected =

@@ -82,6 +82,11 @@ final class AttentionKernels {
   /** A worker's engines, made when they are first needed. */
   private static final class Engines {
     private final Map<Family, TileEngine> made = new EnumMap<>(Family.class);
+    private final Workers.Account account;
+
+    Engines(Workers.Account account) {
+      this.account = account;
+    }
 
     TileEngine of(Family family) {
       TileEngine engine = made.get(family);
@@ -93,6 +98,7 @@ final class AttentionKernels {
               case FLOAT_DIMS -> new FloatDimLanes();
               case DOUBLE -> new DoubleAttention();
             };
+        engine.setAccount(account);
         made.put(family, engine);
       }
       return engine;
@@ -106,7 +112,7 @@ final class AttentionKernels {
   AttentionKernels(Workers workers) {
     this.workers = workers;
     this.engines = new Engines[workers.parallelism()];
-    Arrays.setAll(engines, worker -> new Engines());
+    Arrays.setAll(engines, worker -> new Engines(workers.account(worker)));
   }
 
   /** One call at a time: engines and partials belong to the backend. */
@@ -127,8 +133,9 @@ final class AttentionKernels {
     }
     partials.reserve(
         Math.toIntExact(grid.blocks() * grid.splits), grid.partialSize, call.isFloat64());
+    long tasks = grid.blocks() * grid.splits;
     workers.run(
-        grid.blocks() * grid.splits,
+        tasks,
         (task, worker) -> {
           TileEngine engine = grid.start(task / grid.splits, worker);
           long split = task % grid.splits;
@@ -137,6 +144,8 @@ final class AttentionKernels {
         });
     workers.run(
         grid.blocks(),
+        tasks, // beside which these are nothing
+        tasks,
         (block, worker) -> {
           TileEngine engine = grid.start(block, worker);
           engine.foldPartials(partials, block * grid.splits, grid.splits);

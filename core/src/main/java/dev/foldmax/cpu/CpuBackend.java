@@ -181,6 +181,11 @@ public final class CpuBackend implements Backend {
   }
 
   @Override
+  public double progress() {
+    return workers.progress();
+  }
+
+  @Override
   public void close() {
     workers.close();
   }

@@ -35,6 +35,10 @@ final class DoubleRowPass extends RowPass {
 
   private long outOffset;
 
+  DoubleRowPass(Workers.Account account) {
+    super(account);
+  }
+
   @Override
   void open(Elements x, long row, long begin, int n) {
     this.n = n;

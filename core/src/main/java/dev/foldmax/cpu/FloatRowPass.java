@@ -36,6 +36,10 @@ final class FloatRowPass extends RowPass {
 
   private long outOffset;
 
+  FloatRowPass(Workers.Account account) {
+    super(account);
+  }
+
   @Override
   void open(Elements x, long row, long begin, int n) {
     this.n = n;

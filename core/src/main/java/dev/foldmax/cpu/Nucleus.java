@@ -102,6 +102,7 @@ final class Nucleus {
   private void sumByScore(RowPass pass, Elements x, long row, long n) {
     Arrays.fill(sums, 0);
     for (long begin = 0; begin < n; begin += RowPass.BLOCK) {
+      pass.reach(begin, n);
       pass.open(x, row, begin, (int) Math.min(RowPass.BLOCK, n - begin));
       pass.scores(max, temperature, scores);
       DoubleRows.exponentials(scores, 0, weights, 0, pass.length(), 0, rest, runSums);
@@ -116,6 +117,7 @@ final class Nucleus {
       RowPass pass, Elements x, long row, long n, int scoreBin, long low, long high, int shift) {
     Arrays.fill(sums, 0);
     for (long begin = 0; begin < n; begin += RowPass.BLOCK) {
+      pass.reach(begin, n);
       pass.open(x, row, begin, (int) Math.min(RowPass.BLOCK, n - begin));
       pass.scores(max, temperature, scores);
       for (int i = 0; i < pass.length(); i++) {
@@ -156,6 +158,7 @@ final class Nucleus {
   private long findIndex(RowPass pass, Elements x, long row, long n) {
     double weight = Math.exp((value - max) / temperature);
     for (long begin = 0; begin < n; begin += RowPass.BLOCK) {
+      pass.reach(begin, n);
       pass.open(x, row, begin, (int) Math.min(RowPass.BLOCK, n - begin));
       for (int i = 0; i < pass.length(); i++) {
         if (pass.element(i) == value) {

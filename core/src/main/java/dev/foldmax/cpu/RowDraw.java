@@ -61,6 +61,7 @@ final class RowDraw {
   /** Takes part of the row into the draw. */
   void add(RowPass pass, Elements x, long row, long begin, long end) {
     for (long block = begin; block < end && !hasNaN; block += RowPass.BLOCK) {
+      pass.reach(block - begin, end - begin);
       pass.open(x, row, block, (int) Math.min(RowPass.BLOCK, end - block));
       addSource(pass, block);
     }

@@ -23,6 +23,12 @@ final class RowKernels {
   /** Rows are cut for the threads if there are fewer than this a thread. */
   private static final int ROWS_PER_THREAD = 4;
 
+  /**
+   * Rows of so many elements are cut however many there are, and for one thread too: a task that
+   * takes longer would keep those waiting who watch the progress or want to stop it.
+   */
+  private static final long LONG_ROW = 1L << 22;
+
   /** The spans of a row whose states are kept at a time. */
   private static final int ROUND = 1024;
 
@@ -57,6 +63,21 @@ final class RowKernels {
     void write(RowPass pass, RowState state);
   }
 
+  /** The tasks of a call whose threads share each row: it is a run after another. */
+  private static final class Steps {
+    private final long all;
+    private long done;
+
+    /**
+     * Of a call.
+     *
+     * @param passes over each row
+     */
+    Steps(Tensor x, int passes) {
+      this.all = Rows.count(x) * spans(x.shape(-1)) * passes;
+    }
+  }
+
   void softmax(Tensor x, Tensor out) {
     if (x.shape(-1) > RowPass.SPAN) {
       map(x, out, RowPass::weights);
@@ -83,10 +104,12 @@ final class RowKernels {
     Elements to = Elements.of(out);
     long n = x.shape(-1);
     if (isShared(x)) {
+      Steps steps = new Steps(x, 2);
       for (long row = 0, rows = Rows.count(x); row < rows; row++) {
         long r = row;
-        RowState state = foldShared(x, in, r, null);
-        forEachSpan(x, (pass, begin, end) -> write(pass, in, to, r, begin, end, state, output));
+        RowState state = foldShared(x, in, r, null, steps);
+        forEachSpan(
+            x, steps, (pass, begin, end) -> write(pass, in, to, r, begin, end, state, output));
       }
     } else {
       forEachRow(
@@ -118,8 +141,9 @@ final class RowKernels {
     Elements to = Elements.of(out);
     long n = x.shape(-1);
     if (isShared(x)) {
+      Steps steps = new Steps(x, 1);
       for (long row = 0, rows = Rows.count(x); row < rows; row++) {
-        double lse = foldShared(x, in, row, null).logSumExp();
+        double lse = foldShared(x, in, row, null, steps).logSumExp();
         to.setAt(to.elementOffset(row), lse);
       }
     } else {
@@ -146,13 +170,14 @@ final class RowKernels {
     Elements toProbabilities = probabilities == null ? null : Elements.of(probabilities);
     if (isShared(x) && k <= SHARED_K) {
       Selection selection = new Selection();
+      Steps steps = new Steps(x, 1);
       for (long row = 0, rows = Rows.count(x); row < rows; row++) {
         selection.clear(k);
         RowState state = null;
         if (probabilities != null) {
-          state = foldShared(x, in, row, selection);
+          state = foldShared(x, in, row, selection, steps);
         } else {
-          selectShared(x, in, row, selection);
+          selectShared(x, in, row, selection, steps);
         }
         writeSelected(in, row, selection, state, toValues, toIndices, toProbabilities);
       }
@@ -205,14 +230,15 @@ final class RowKernels {
     if (isShared(logits) && sampler.k() <= SHARED_K) {
       Selection selection = new Selection();
       RowDraw draw = new RowDraw();
+      Steps steps = new Steps(logits, sampler.k() > 0 ? 1 : 2);
       for (long row = 0, rows = Rows.count(logits); row < rows; row++) {
         long index;
         if (sampler.k() > 0) {
           selection.clear(sampler.k());
-          selectShared(logits, in, row, selection);
+          selectShared(logits, in, row, selection, steps);
           index = sampler.drawSelected(selection, draw, row);
         } else {
-          index = drawShared(logits, in, row, sampler, draw);
+          index = drawShared(logits, in, row, sampler, draw, steps);
         }
         indices.setLongAt(Rows.elementOffset(indices, row), index);
       }
@@ -226,10 +252,12 @@ final class RowKernels {
   }
 
   /** Draws from all of a row on all threads; a nucleus is found by one. */
-  private long drawShared(Tensor logits, Elements in, long row, RowSampler sampler, RowDraw draw) {
+  private long drawShared(
+      Tensor logits, Elements in, long row, RowSampler sampler, RowDraw draw, Steps steps) {
     RowState whole = new RowState();
     forEachSpan(
         logits,
+        steps,
         (pass, begin, end) -> {
           double max = pass.max(in, row, begin, end);
           synchronized (whole) {
@@ -244,6 +272,7 @@ final class RowKernels {
     if (isDrawn[0]) {
       forEachSpan(
           logits,
+          steps,
           (pass, begin, end) -> {
             RowDraw part = pass.draw();
             part.startAs(draw);
@@ -270,7 +299,8 @@ final class RowKernels {
    *
    * @param selection is offered every element, if not null
    */
-  private RowState foldShared(Tensor x, Elements in, long row, @Nullable Selection selection) {
+  private RowState foldShared(
+      Tensor x, Elements in, long row, @Nullable Selection selection, Steps steps) {
     long n = x.shape(-1);
     RowState state = new RowState();
     double[] max = new double[(int) Math.min(spans(n), ROUND)];
@@ -280,6 +310,7 @@ final class RowKernels {
       long firstBegin = first * RowPass.SPAN;
       run(
           round,
+          steps,
           isDouble(x),
           (pass, task) -> {
             long begin = firstBegin + task * RowPass.SPAN;
@@ -306,9 +337,10 @@ final class RowKernels {
   }
 
   /** Offers every element of a row to a selection, by all threads. */
-  private void selectShared(Tensor x, Elements in, long row, Selection selection) {
+  private void selectShared(Tensor x, Elements in, long row, Selection selection, Steps steps) {
     forEachSpan(
         x,
+        steps,
         (pass, begin, end) -> {
           Selection part = pass.selection();
           part.clear(selection.k());
@@ -319,11 +351,11 @@ final class RowKernels {
         });
   }
 
-  /** Whether the rows are so few and so long that the threads share each of them. */
+  /** Whether the rows are so few and so long, or so long, that the threads share each of them. */
   private boolean isShared(Tensor x) {
-    return workers.parallelism() > 1
-        && x.shape(-1) > RowPass.SPAN
-        && Rows.count(x) < (long) ROWS_PER_THREAD * workers.parallelism();
+    long n = x.shape(-1);
+    boolean areFew = Rows.count(x) < (long) ROWS_PER_THREAD * workers.parallelism();
+    return n >= LONG_ROW || (n > RowPass.SPAN && areFew && workers.parallelism() > 1);
   }
 
   private static boolean isDouble(Tensor x) {
@@ -334,10 +366,11 @@ final class RowKernels {
     return Math.ceilDiv(n, RowPass.SPAN);
   }
 
-  private void forEachSpan(Tensor x, SpanTask task) {
+  private void forEachSpan(Tensor x, Steps steps, SpanTask task) {
     long n = x.shape(-1);
     run(
         spans(n),
+        steps,
         isDouble(x),
         (pass, span) ->
             task.run(pass, span * RowPass.SPAN, Math.min(n, (span + 1) * RowPass.SPAN)));
@@ -358,22 +391,29 @@ final class RowKernels {
   }
 
   private void run(long tasks, boolean isDouble, PassTask task) {
-    workers.run(
-        tasks,
-        (index, worker) -> {
-          RowPass pass = isDouble ? doublePass(worker) : floatPass(worker);
-          try {
-            task.run(pass, index);
-          } finally {
-            pass.release();
-          }
-        });
+    workers.run(tasks, inPass(isDouble, task));
+  }
+
+  private void run(long tasks, Steps steps, boolean isDouble, PassTask task) {
+    workers.run(tasks, steps.done, steps.all, inPass(isDouble, task));
+    steps.done += tasks;
+  }
+
+  private Workers.Task inPass(boolean isDouble, PassTask task) {
+    return (index, worker) -> {
+      RowPass pass = isDouble ? doublePass(worker) : floatPass(worker);
+      try {
+        task.run(pass, index);
+      } finally {
+        pass.release();
+      }
+    };
   }
 
   private RowPass floatPass(int worker) {
     FloatRowPass pass = floatPasses[worker];
     if (pass == null) {
-      pass = new FloatRowPass();
+      pass = new FloatRowPass(workers.account(worker));
       floatPasses[worker] = pass;
     }
     return pass;
@@ -382,7 +422,7 @@ final class RowKernels {
   private RowPass doublePass(int worker) {
     DoubleRowPass pass = doublePasses[worker];
     if (pass == null) {
-      pass = new DoubleRowPass();
+      pass = new DoubleRowPass(workers.account(worker));
       doublePasses[worker] = pass;
     }
     return pass;

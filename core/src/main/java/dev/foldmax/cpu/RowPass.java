@@ -26,6 +26,7 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   /** Elements that are compared with one threshold if nothing is known of them. */
   private static final int GROUP = 64;
 
+  private final Workers.Account account;
   private final RowState span = new RowState();
   private final RowState row = new RowState();
   private final Selection selection = new Selection();
@@ -34,6 +35,18 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   private final Nucleus nucleus = new Nucleus();
   private double[] weights = new double[16];
   private int[] numbers = new int[16];
+
+  /** Of a worker. */
+  RowPass(Workers.Account account) {
+    this.account = account;
+  }
+
+  /** Says how far a pass over a row is; see {@link Workers.Account#reach}. */
+  void reach(long begin, long n) {
+    if (begin > 0 && begin % SPAN == 0) {
+      account.reach((double) begin / n);
+    }
+  }
 
   /**
    * Makes a run of a row the source of the operations.
@@ -212,6 +225,7 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   RowState fold(Elements x, long rowNumber, long n, @Nullable Selection into) {
     row.clear();
     for (long begin = 0; begin < n; begin += SPAN) {
+      reach(begin, n);
       RowState part = foldSpan(x, rowNumber, begin, Math.min(n, begin + SPAN), into);
       row.add(part.max(), part.sum());
     }
@@ -368,6 +382,7 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   /** Offers the elements of a row to a selection. */
   void select(Elements x, long rowNumber, long n, Selection into) {
     for (long begin = 0; begin < n; begin += SPAN) {
+      reach(begin, n);
       selectSpan(x, rowNumber, begin, Math.min(n, begin + SPAN), into);
     }
   }
@@ -376,6 +391,7 @@ abstract sealed class RowPass permits FloatRowPass, DoubleRowPass {
   double max(Elements x, long rowNumber, long begin, long end) {
     double max = Double.NEGATIVE_INFINITY;
     for (long block = begin; block < end; block += BLOCK) {
+      reach(block - begin, end - begin);
       open(x, rowNumber, block, (int) Math.min(BLOCK, end - block));
       max = Math.max(max, max());
     }

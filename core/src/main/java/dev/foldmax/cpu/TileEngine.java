@@ -28,6 +28,7 @@ abstract class TileEngine {
   private final int tileKeys;
   private final int cellKeys;
 
+  private Workers.@Nullable Account account;
   private @Nullable AttentionCall call;
   private @Nullable Elements keyElements;
   private @Nullable Elements valueElements;
@@ -95,6 +96,11 @@ abstract class TileEngine {
    *     that its row must not see may have leaked in as 0 times infinity
    */
   abstract boolean finish();
+
+  /** Takes the account of its worker, to say how far it is. */
+  final void setAccount(Workers.Account newAccount) {
+    account = newAccount;
+  }
 
   /** How many keys a cell has. */
   final int cellKeys() {
@@ -195,9 +201,16 @@ abstract class TileEngine {
       }
       if (tile + tileKeys < end && (tile + tileKeys) % cellKeys == 0) {
         close(tile / cellKeys);
+        reach((double) (last - begin) / (end - begin));
       }
     }
     collapse();
+  }
+
+  private void reach(double share) {
+    if (account != null) {
+      account.reach(share);
+    }
   }
 
   /** Folds the partials of splits 0 to {@code splits - 1}, each an equal, aligned run of cells. */

@@ -1,5 +1,6 @@
 package dev.foldmax.cpu;
 
+import java.util.Arrays;
 import java.util.Objects;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.Executor;
@@ -36,8 +37,16 @@ final class Workers implements AutoCloseable {
   private final int parallelism;
   private final @Nullable Executor executor;
   private final Thread[] threads;
+  private final Account[] accounts; // (workers)
   private final Object turn = new Object();
   private volatile @Nullable Job current;
+
+  /** Tasks that the call under way had done before this run. */
+  private volatile long doneBefore;
+
+  /** All tasks of the call under way; 0 where there is none. */
+  private volatile long tasksOfCall;
+
   private volatile boolean closed;
 
   private Workers(int parallelism, @Nullable Executor executor) {
@@ -50,6 +59,8 @@ final class Workers implements AutoCloseable {
     }
     this.parallelism = parallelism;
     this.executor = executor;
+    this.accounts = new Account[parallelism];
+    Arrays.setAll(accounts, worker -> new Account());
     this.threads = new Thread[executor == null ? parallelism - 1 : 0];
     for (int i = 0; i < threads.length; i++) {
       int worker = i + 1;
@@ -81,6 +92,16 @@ final class Workers implements AutoCloseable {
    * are dropped.
    */
   void run(long tasks, Task task) {
+    run(tasks, 0, tasks, task);
+  }
+
+  /**
+   * The same as one of several runs of a call.
+   *
+   * @param before how many tasks the call's runs before this one had
+   * @param all how many tasks the call's runs have in all
+   */
+  void run(long tasks, long before, long all, Task task) {
     synchronized (turn) {
       if (closed) {
         throw new IllegalStateException("the backend is closed");
@@ -90,13 +111,68 @@ final class Workers implements AutoCloseable {
       }
       Job job = new Job(this, tasks, task);
       int helpers = (int) Math.min(parallelism - 1L, tasks - 1);
+      doneBefore = before;
+      tasksOfCall = all;
       if (helpers > 0) {
         enlist(job, helpers);
       }
       job.work(0, true);
       current = null;
       job.awaitHelpers();
+      tasksOfCall = 0;
+      for (Account account : accounts) {
+        account.done = 0;
+      }
       job.rethrow();
+    }
+  }
+
+  /** The account of a worker, for its tasks. */
+  Account account(int worker) {
+    return accounts[worker];
+  }
+
+  /** See {@link dev.foldmax.Backend#progress}. */
+  double progress() {
+    long all = tasksOfCall;
+    if (all == 0) {
+      return Double.NaN;
+    }
+    double done = doneBefore;
+    for (Account account : accounts) {
+      done += account.done + account.share;
+    }
+    return Math.min(1, done / all);
+  }
+
+  /**
+   * What a worker has done of a run, for those who watch; and where a long task learns that it is
+   * to stop. Written by the worker, and between runs by the caller.
+   */
+  static final class Account {
+    private volatile long done;
+    private volatile double share;
+    private @Nullable Job job;
+
+    /**
+     * Says how far the task under way is, now and then: often enough for an interruption to be
+     * answered within a fraction of a second.
+     *
+     * @param newShare from 0 to 1
+     * @throws CancellationException if the call is to stop
+     */
+    void reach(double newShare) {
+      share = newShare;
+      Job current = job;
+      if (current != null && current.isToStop()) {
+        throw new CancellationException("interrupted");
+      }
+    }
+
+    @SuppressWarnings("NonAtomicVolatileUpdate") // no other thread writes it meanwhile
+    private void endTask() {
+      share = 0;
+      done++;
     }
   }
 
@@ -166,6 +242,7 @@ final class Workers implements AutoCloseable {
   /** One call's tasks. */
   private static final class Job {
     private final Workers workers;
+    private final Thread caller = Thread.currentThread();
     private final long tasks;
 
     /** Null once the call is over: a helper that comes late must not keep its tensors alive. */
@@ -193,8 +270,11 @@ final class Workers implements AutoCloseable {
           return;
         }
       } while (!inside.compareAndSet(seen, seen + 1));
-      work(worker, false);
-      inside.decrementAndGet();
+      try {
+        work(worker, false);
+      } finally {
+        inside.decrementAndGet();
+      }
     }
 
     void work(int worker, boolean isCaller) {
@@ -203,9 +283,12 @@ final class Workers implements AutoCloseable {
         return;
       }
       RUNNING.set(workers);
+      Account account = workers.account(worker);
+      account.job = this;
       try {
         work(body, worker, isCaller);
       } finally {
+        account.job = null;
         RUNNING.set(null); // not remove(), after which the next set() would allocate
       }
     }
@@ -223,9 +306,21 @@ final class Workers implements AutoCloseable {
         try {
           body.run(index, worker);
         } catch (Throwable e) {
-          failure = e;
+          fail(e);
         }
+        workers.account(worker).endTask();
       }
+    }
+
+    /** Keeps the first failure: others may only have stopped because of it. */
+    private void fail(Throwable e) {
+      if (failure == null) {
+        failure = e;
+      }
+    }
+
+    boolean isToStop() {
+      return failure != null || caller.isInterrupted();
     }
 
     void awaitHelpers() {

@@ -1,5 +1,6 @@
 package dev.foldmax.io;
 
+import java.io.Closeable;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedByInterruptException;
@@ -21,9 +22,34 @@ import java.util.Set;
 import java.util.concurrent.ThreadLocalRandom;
 import org.jspecify.annotations.Nullable;
 
-/** Writes a file whole or not at all. */
-public final class AtomicFile {
-  private AtomicFile() {}
+/**
+ * A file that is written whole or not at all: under a temporary name in the target's folder, until
+ * {@link #commit} moves it to its name in one step where the file system can. Whatever fails, the
+ * temporary file is removed and a file that had the name before stays as it was; its permissions
+ * become those of the new one. Where the target is a symbolic link, the file that it points to is
+ * made or replaced.
+ *
+ * <p>Only a process that is killed leaves its temporary file behind, {@code .foldmax-*.tmp}. The
+ * next does not mind: each takes a random name.
+ *
+ * <p>What goes wrong is a {@link FileSystemException} that names the target.
+ */
+public final class AtomicFile implements Closeable {
+  /** As many links as a path may follow before it is taken to go round in circles. */
+  private static final int MOST_LINKS = 40;
+
+  private final Path target;
+  private final Path file;
+  private final Path temporary;
+  private final FileChannel channel;
+  private boolean committed;
+
+  private AtomicFile(Path target, Path file, Path temporary, FileChannel channel) {
+    this.target = target;
+    this.file = file;
+    this.temporary = temporary;
+    this.channel = channel;
+  }
 
   /** What to write. */
   @FunctionalInterface
@@ -47,21 +73,20 @@ public final class AtomicFile {
         });
   }
 
-  /** As many links as a path may follow before it is taken to go round in circles. */
-  private static final int MOST_LINKS = 40;
-
-  /**
-   * Writes a new file under a temporary name in the target's folder, then moves it to its name in
-   * one step where the file system can. Whatever fails, the temporary file is removed and a file
-   * that had the name before stays as it was; its permissions become those of the new one. Where
-   * the target is a symbolic link, the file that it points to is made or replaced.
-   *
-   * <p>Only a process that is killed leaves its temporary file behind. The next does not mind: each
-   * takes a random name.
-   *
-   * @throws FileSystemException that names the target, whatever cannot be written
-   */
+  /** Writes a whole file. */
   static void write(Path target, Content content) throws IOException {
+    try (AtomicFile file = open(target)) {
+      try {
+        content.writeTo(file.channel());
+      } catch (IOException e) {
+        throw named(target, e);
+      }
+      file.commit();
+    }
+  }
+
+  /** Makes the temporary file. */
+  static AtomicFile open(Path target) throws IOException {
     Path file = behindLinks(target);
     if (Files.exists(file) && !Files.isRegularFile(file)) {
       throw new FileSystemException(target.toString(), null, "is not a regular file");
@@ -75,54 +100,88 @@ public final class AtomicFile {
     String id = HexFormat.of().toHexDigits(ThreadLocalRandom.current().nextLong());
     Path temporary = folder.resolve(".foldmax-" + id + ".tmp");
     try {
-      write(temporary, file, content);
-    } catch (ClosedByInterruptException e) {
-      throw e;
-    } catch (NoSuchFileException e) {
-      throw named(noFolder(target), e);
-    } catch (AccessDeniedException e) {
-      throw named(new AccessDeniedException(target.toString(), null, e.getReason()), e);
-    } catch (FileSystemException e) {
-      throw named(new FileSystemException(target.toString(), null, e.getReason()), e);
+      Set<PosixFilePermission> permissions = permissions(file);
+      AtomicFile result = new AtomicFile(target, file, temporary, create(temporary, permissions));
+      try {
+        if (permissions != null) { // those that the process's mask takes from a new file
+          Files.setPosixFilePermissions(temporary, permissions);
+        }
+        return result;
+      } catch (Throwable e) {
+        try (result) {
+          throw e;
+        }
+      }
     } catch (IOException e) {
-      throw named(new FileSystemException(target.toString(), null, e.getMessage()), e);
+      throw named(target, e);
     }
+  }
+
+  /** The temporary file, for reading and writing. */
+  FileChannel channel() {
+    return channel;
+  }
+
+  /** Where the temporary file lies. */
+  Path temporary() {
+    return temporary;
+  }
+
+  /** Brings what was written to the disk and moves the file to its name. */
+  void commit() throws IOException {
+    try {
+      channel.force(true);
+      channel.close();
+      move(temporary, file);
+      committed = true;
+    } catch (IOException e) {
+      throw named(target, e);
+    }
+  }
+
+  /**
+   * Removes the temporary file, from whichever thread: a commit that has not moved it yet fails.
+   */
+  void discard() throws IOException {
+    Files.deleteIfExists(temporary);
+  }
+
+  /** Removes the temporary file, unless it has become the target. */
+  @Override
+  public void close() throws IOException {
+    try (channel) {
+      if (!committed) {
+        discard();
+      }
+    }
+  }
+
+  /** The same failure with the target's name, not the temporary one. */
+  static IOException named(Path target, IOException e) {
+    return switch (e) {
+      case ClosedByInterruptException interrupt -> interrupt;
+      case NoSuchFileException missing -> caused(noFolder(target), missing);
+      case AccessDeniedException denied ->
+          caused(new AccessDeniedException(target.toString(), null, denied.getReason()), denied);
+      case FileSystemException other ->
+          caused(new FileSystemException(target.toString(), null, other.getReason()), other);
+      default -> caused(new FileSystemException(target.toString(), null, e.getMessage()), e);
+    };
   }
 
   private static IOException noFolder(Path target) {
     return new NoSuchFileException(target.toString(), null, "its folder does not exist");
   }
 
-  private static IOException named(IOException named, IOException cause) {
+  private static IOException caused(IOException named, IOException cause) {
     named.initCause(cause);
     return named;
-  }
-
-  private static void write(Path temporary, Path file, Content content) throws IOException {
-    Set<PosixFilePermission> permissions = permissions(file);
-    try {
-      try (FileChannel channel = create(temporary, permissions)) {
-        if (permissions != null) { // those that the process's mask takes from a new file
-          Files.setPosixFilePermissions(temporary, permissions);
-        }
-        content.writeTo(channel);
-        channel.force(true);
-      }
-      move(temporary, file);
-    } catch (Throwable e) {
-      try {
-        Files.deleteIfExists(temporary);
-      } catch (IOException suppressed) {
-        e.addSuppressed(suppressed);
-      }
-      throw e;
-    }
   }
 
   private static FileChannel create(Path file, @Nullable Set<PosixFilePermission> permissions)
       throws IOException {
     Set<StandardOpenOption> options =
-        Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
+        Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE);
     return permissions == null
         ? FileChannel.open(file, options)
         : FileChannel.open(file, options, PosixFilePermissions.asFileAttribute(permissions));

@@ -12,6 +12,7 @@ import java.lang.foreign.ValueLayout;
 import java.nio.ByteOrder;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.List;
 
 /**
  * A {@code .npy} file of NumPy, memory-mapped: one tensor that is read from disk when it is first
@@ -122,5 +123,23 @@ public final class NpyFile implements AutoCloseable {
             writer.write(tensor);
           }
         });
+  }
+
+  /**
+   * Begins a new file, to replace what has the name, whose array is computed in place: a view of
+   * the mapped file. {@link MappedOutput} says what happens to it.
+   *
+   * @param dtype any type that NumPy has: not BF16
+   * @throws IOException if it cannot be made, or the disk lacks room for it
+   */
+  public static MappedOutput create(Path path, DType dtype, long... shape) throws IOException {
+    if (dtype == DType.BF16) {
+      throw new IllegalArgumentException("dtype: NumPy has no BF16; take F32");
+    }
+    byte[] header = NpyHeader.encode(dtype, shape);
+    return MappedOutput.create(
+        path,
+        header,
+        List.of(new MappedOutput.Place("", dtype, Arrays.stream(shape).boxed().toList(), 0)));
   }
 }

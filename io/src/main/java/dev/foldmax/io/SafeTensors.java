@@ -9,8 +9,10 @@ import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 
@@ -59,6 +61,45 @@ public final class SafeTensors implements AutoCloseable {
     /** The element type as Foldmax has it, or nothing for one that it does not read. */
     public Optional<DType> type() {
       return Arrays.stream(DType.values()).filter(type -> type.name().equals(dtype)).findFirst();
+    }
+  }
+
+  /**
+   * A tensor that a file is to have.
+   *
+   * @param dtype its element type
+   * @param shape its shape; no sizes for a scalar
+   */
+  public record Description(DType dtype, List<Long> shape) {
+    /**
+     * Copies the shape.
+     *
+     * @throws ArithmeticException if the tensor has more bytes than 64 bits can count
+     */
+    public Description {
+      shape = List.copyOf(shape);
+      bytes(dtype, shape);
+    }
+
+    /** Of a tensor that there is. */
+    public static Description of(Tensor tensor) {
+      return of(tensor.dtype(), tensor.shape());
+    }
+
+    /** With the shape as an array. */
+    public static Description of(DType dtype, long... shape) {
+      return new Description(dtype, Arrays.stream(shape).boxed().toList());
+    }
+
+    /** How many bytes the elements take. */
+    public long bytes() {
+      return bytes(dtype, shape);
+    }
+
+    private static long bytes(DType dtype, List<Long> shape) {
+      return shape.contains(0L)
+          ? 0
+          : shape.stream().reduce((long) dtype.bytes(), Math::multiplyExact);
     }
   }
 
@@ -155,30 +196,56 @@ public final class SafeTensors implements AutoCloseable {
    */
   public static void write(Path path, Map<String, Tensor> tensors, Map<String, String> metadata)
       throws IOException {
-    List<Map.Entry<String, Tensor>> sorted = new ArrayList<>(tensors.entrySet());
-    sorted.sort(
-        Comparator.comparingInt(
-                (Map.Entry<String, Tensor> named) -> -named.getValue().dtype().bytes())
-            .thenComparing(Map.Entry::getKey));
-    List<Entry> entries = new ArrayList<>();
-    long begin = 0;
-    for (Map.Entry<String, Tensor> named : sorted) {
-      Tensor tensor = named.getValue();
-      long end =
-          Math.addExact(begin, Math.multiplyExact(tensor.elements(), tensor.dtype().bytes()));
-      List<Long> shape = Arrays.stream(tensor.shape()).boxed().toList();
-      entries.add(new Entry(named.getKey(), tensor.dtype().name(), shape, begin, end));
-      begin = end;
-    }
+    Map<String, Description> descriptions = new LinkedHashMap<>();
+    tensors.forEach((name, tensor) -> descriptions.put(name, Description.of(tensor)));
+    List<Entry> entries = place(descriptions);
     byte[] header = SafeTensorsHeader.encode(entries, metadata);
     AtomicFile.write(
         path,
         channel -> {
           ElementWriter writer = new ElementWriter(channel);
           writer.write(header);
-          for (Map.Entry<String, Tensor> named : sorted) {
-            writer.write(named.getValue());
+          for (Entry entry : entries) {
+            writer.write(Objects.requireNonNull(tensors.get(entry.name())));
           }
         });
+  }
+
+  /**
+   * Begins a new file, to replace what has the name, whose tensors are computed in place: views of
+   * the mapped file, in the order of {@link #write}. {@link MappedOutput} says what happens to it.
+   *
+   * @param tensors by name; {@code __metadata__} is no name for a tensor
+   * @param metadata texts by name; may be empty
+   * @throws IOException if it cannot be made, or the disk lacks room for it
+   */
+  public static MappedOutput create(
+      Path path, Map<String, Description> tensors, Map<String, String> metadata)
+      throws IOException {
+    List<Entry> entries = place(tensors);
+    List<MappedOutput.Place> places = new ArrayList<>();
+    for (Entry entry : entries) {
+      DType type = entry.type().orElseThrow();
+      places.add(new MappedOutput.Place(entry.name(), type, entry.shape(), entry.begin()));
+    }
+    return MappedOutput.create(path, SafeTensorsHeader.encode(entries, metadata), places);
+  }
+
+  /** Gives each tensor its place: wider types first, then by name. */
+  private static List<Entry> place(Map<String, Description> tensors) {
+    List<Map.Entry<String, Description>> sorted = new ArrayList<>(tensors.entrySet());
+    sorted.sort(
+        Comparator.comparingInt(
+                (Map.Entry<String, Description> named) -> -named.getValue().dtype().bytes())
+            .thenComparing(Map.Entry::getKey));
+    List<Entry> entries = new ArrayList<>();
+    long begin = 0;
+    for (Map.Entry<String, Description> named : sorted) {
+      Description tensor = named.getValue();
+      long end = Math.addExact(begin, tensor.bytes());
+      entries.add(new Entry(named.getKey(), tensor.dtype().name(), tensor.shape(), begin, end));
+      begin = end;
+    }
+    return entries;
   }
 }

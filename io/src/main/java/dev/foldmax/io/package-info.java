@@ -14,7 +14,8 @@
  *
  * <p>Files may come from anyone. One that breaks its format gives a {@link
  * dev.foldmax.io.FormatException} whose message is one line, and no number in it makes a reader
- * allocate more than the file has. Writing is atomic and streams through one buffer.
+ * allocate more than the file has. Writing is atomic; it streams through one buffer, or, for
+ * results that are computed in place, maps the new file ({@link dev.foldmax.io.MappedOutput}).
  */
 @NullMarked
 package dev.foldmax.io;
