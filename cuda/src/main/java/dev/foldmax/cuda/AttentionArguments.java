@@ -99,6 +99,10 @@ final class AttentionArguments {
   /** Writes to memory of the size of {@link #LAYOUT}. */
   AttentionArguments(MemorySegment memory) {
     this.memory = memory;
+  }
+
+  /** Makes all of it zero: no tensors, no masks. */
+  void clear() {
     memory.fill((byte) 0);
   }
 

@@ -1,5 +1,7 @@
 package dev.foldmax.cuda;
 
+import dev.foldmax.Mask;
+import dev.foldmax.Sequence;
 import dev.foldmax.Tensor;
 import dev.foldmax.spi.AttentionCall;
 import java.lang.foreign.MemorySegment;
@@ -16,7 +18,10 @@ import java.util.Map;
  * @param k likewise
  * @param v likewise
  * @param mostQueries of any sequence of this launch, at least 1
- * @param mostKeys of any sequence
+ * @param mostKeys of any sequence; of a launch that is recorded, and whose lengths may change, as
+ *     many as there is room for
+ * @param lengthsMayChange whether it is recorded with lengths that a later launch may change; not
+ *     so the number of queries
  * @param workplace where the work goes
  */
 record AttentionLaunch(
@@ -27,6 +32,7 @@ record AttentionLaunch(
     Tensor v,
     long mostQueries,
     long mostKeys,
+    boolean lengthsMayChange,
     Workplace workplace) {
   Device device() {
     return workplace.device();
@@ -34,6 +40,29 @@ record AttentionLaunch(
 
   Stream stream() {
     return workplace.stream();
+  }
+
+  /**
+   * In how many pieces of so many keys, at absolute multiples of that, those lie that the queries
+   * of a sequence see; at most, where lengths may change.
+   *
+   * @param b the sequence's index; it has queries
+   */
+  long pieces(int b, long keys) {
+    Sequence sequence = call.sequence(b);
+    Mask mask = call.attention().mask();
+    long lastQuery = sequence.queries() - 1;
+    if (!lengthsMayChange) {
+      return Math.ceilDiv(mask.end(sequence, lastQuery), keys) - mask.begin(sequence, 0) / keys;
+    }
+    Sequence longest = new Sequence(b, sequence.queries(), 0, mostKeys);
+    long seen =
+        AttentionKernels.has(Mask.Prefix.class, mask)
+            ? mostKeys
+            : mask.end(longest, lastQuery) - mask.begin(longest, 0);
+    long anywhere = seen == 0 ? 0 : Math.ceilDiv(seen - 1, keys) + 1;
+    boolean fromZero = !call.keyValues().layout().equals("ring");
+    return fromZero ? Math.min(anywhere, Math.ceilDiv(mostKeys, keys)) : anywhere;
   }
 
   /** See {@link Kernels#get}. */

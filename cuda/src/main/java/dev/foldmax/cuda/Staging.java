@@ -175,8 +175,18 @@ final class Staging {
       noteHost(target);
       checkOwn(source);
       download(source, target);
+      return;
+    }
+    checkOwn(target);
+    boolean asItIs =
+        source.isOnHost()
+            && source.dtype() == target.dtype()
+            && target.isContiguous()
+            && withoutRepeats(source) == source;
+    if (asItIs) {
+      noteHost(source);
+      transfers.upload(source, target.deviceAddress());
     } else {
-      checkOwn(target);
       copies.copy(read(source), target);
     }
   }
