@@ -157,6 +157,7 @@ final class Workplace implements AutoCloseable {
   /** Ends a call: its scratch memory is free once its work is done. */
   void leave() {
     try {
+      stream.flush();
       if (!scratch.isEmpty()) {
         scratch.forEach(pool::free);
         scratch.clear();
@@ -341,6 +342,7 @@ final class Workplace implements AutoCloseable {
   }
 
   private long record(Runnable calls, Capture current) {
+    stream.launches().setImmediate(true);
     context.makeCurrent();
     CudaDriver.streamBeginCapture(stream.handle());
     capture = current;
@@ -350,6 +352,8 @@ final class Workplace implements AutoCloseable {
       capture = null;
       endBroken();
       throw e;
+    } finally {
+      stream.launches().setImmediate(false);
     }
     capture = null;
     context.makeCurrent();
@@ -423,6 +427,7 @@ final class Workplace implements AutoCloseable {
           tables;
           copies) {
         stream.synchronize();
+        stream.releaseLaunches();
       }
     } finally {
       lock.unlock();

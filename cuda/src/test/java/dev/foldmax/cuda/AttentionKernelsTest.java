@@ -7,8 +7,10 @@ import dev.foldmax.DType;
 import dev.foldmax.KeyValues;
 import dev.foldmax.Tensor;
 import java.lang.foreign.Arena;
+import java.util.SplittableRandom;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -50,5 +52,48 @@ class AttentionKernelsTest {
         assertThat(backend.download(lse).toDoubleArray()).containsOnly(Double.NEGATIVE_INFINITY);
       }
     }
+  }
+
+  /**
+   * Calls of the same kernels go as graphs whose parameters change: more of them than there are
+   * graphs, none waited for, some on memory that others have left.
+   */
+  @Test
+  void callsInARowEachHaveTheirOwnParameters() {
+    int calls = 150;
+    SplittableRandom random = new SplittableRandom(5);
+    int[] length = {0};
+    Tensor lengths = Tensor.of(length, 1);
+    try (Arena arena = Arena.ofConfined()) {
+      Tensor k = random(arena, random, 1, 2, 3000, 64);
+      Tensor q = random(arena, random, calls, 1, 8, 1, 64);
+      KeyValues keyValues = KeyValues.dense(k, k).lengths(lengths);
+      Tensor out = backend.allocate(arena, DType.F32, calls, 1, 8, 1, 64);
+      Tensor weights = backend.allocate(arena, DType.F32, calls, 1, 8, 1, 64);
+      int[] lengthOf = random.ints(calls, 0, 3001).toArray();
+      for (int n = 0; n < calls; n++) {
+        length[0] = lengthOf[n];
+        backend.attend(q.select(0, n), keyValues, Attention.causal(), out.select(0, n), null);
+        backend.softmax(out.select(0, n), weights.select(0, n));
+      }
+      Tensor outs = backend.download(out);
+      Tensor all = backend.download(weights);
+      for (int n = 0; n < calls; n++) {
+        length[0] = lengthOf[n];
+        Tensor again = Tensor.allocate(DType.F32, 1, 8, 1, 64);
+        backend.attend(q.select(0, n), keyValues, Attention.causal(), again, null);
+        assertThat(outs.select(0, n).toDoubleArray()).isEqualTo(again.toDoubleArray());
+        backend.softmax(again, again);
+        assertThat(all.select(0, n).toDoubleArray()).isEqualTo(again.toDoubleArray());
+      }
+    }
+  }
+
+  private static Tensor random(Arena arena, SplittableRandom random, long... shape) {
+    Tensor tensor = Tensor.allocate(DType.BF16, shape);
+    for (long i = 0; i < tensor.elements(); i++) {
+      tensor.setAt(i, random.nextDouble(-1, 1));
+    }
+    return backend.upload(arena, tensor);
   }
 }
