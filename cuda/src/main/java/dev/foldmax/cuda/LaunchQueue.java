@@ -40,7 +40,7 @@ final class LaunchQueue implements AutoCloseable {
   private final List<Chain> chains = new ArrayList<>(); // least recently used first
   private int count;
   private boolean isImmediate;
-  private boolean hasGraphs = true;
+  private boolean hasGraphs = true; // until the driver says otherwise
 
   LaunchQueue(Context context, long stream) {
     this.context = context;
@@ -105,7 +105,32 @@ final class LaunchQueue implements AutoCloseable {
   }
 
   /** A chain as a graph, and what its parameters are. */
-  private record Graph(long executable, Node[] nodes) {}
+  private static final class Graph {
+    private final long source; // whose nodes the executable's are known by
+    private final long executable;
+    private final Node[] nodes;
+
+    Graph(long source, Node[] nodes) {
+      this.source = source;
+      this.executable = CudaDriver.graphInstantiate(source);
+      this.nodes = nodes;
+    }
+
+    /** Sets the parameters to those of launches, for when it is launched next. */
+    void take(Launch[] launches) {
+      for (int i = 0; i < nodes.length; i++) {
+        if (!nodes[i].isOf(launches[i])) {
+          CudaDriver.graphExecKernelNodeSetParams(executable, nodes[i].handle, launches[i].node());
+          nodes[i].take(launches[i]);
+        }
+      }
+    }
+
+    void release() {
+      CudaDriver.graphExecDestroy(executable);
+      CudaDriver.graphDestroy(source);
+    }
+  }
 
   private static final class Node {
     private final long handle;
@@ -229,32 +254,23 @@ final class LaunchQueue implements AutoCloseable {
   private @Nullable Graph graph() {
     Chain chain = chain();
     chain.uses++;
-    int wanted = Math.min(MOST_GRAPHS, chain.uses / USES_OF_A_GRAPH);
-    if (chain.graphs.size() < wanted) {
-      try {
-        Graph made = make();
-        chain.graphs.add(made);
-        return made;
-      } catch (CudaException e) {
-        hasGraphs = false;
-        LOG.log(System.Logger.Level.DEBUG, "launches go without graphs", e);
+    try {
+      if (chain.graphs.size() < Math.min(MOST_GRAPHS, chain.uses / USES_OF_A_GRAPH)) {
+        chain.graphs.add(make());
+        return chain.graphs.getLast();
+      }
+      if (chain.graphs.isEmpty()) {
         return null;
       }
-    }
-    if (chain.graphs.isEmpty()) {
+      chain.turn = (chain.turn + 1) % chain.graphs.size();
+      Graph graph = chain.graphs.get(chain.turn);
+      graph.take(launches);
+      return graph;
+    } catch (CudaException e) { // a driver that cannot: nothing was enqueued
+      hasGraphs = false;
+      LOG.log(System.Logger.Level.DEBUG, "launches go without graphs", e);
       return null;
     }
-    chain.turn = (chain.turn + 1) % chain.graphs.size();
-    Graph graph = chain.graphs.get(chain.turn);
-    for (int i = 0; i < count; i++) {
-      Node node = graph.nodes[i];
-      if (!node.isOf(launches[i])) {
-        CudaDriver.graphExecKernelNodeSetParams(
-            graph.executable, node.handle, launches[i].node());
-        node.take(launches[i]);
-      }
-    }
-    return graph;
   }
 
   private Chain chain() {
@@ -298,9 +314,9 @@ final class LaunchQueue implements AutoCloseable {
   /** Makes a graph by recording what waits, on a stream beside. */
   private Graph make() {
     Node[] nodes = new Node[count];
+    long source;
     try (Stream aside = new Stream(context)) {
       CudaDriver.streamBeginCapture(aside.handle());
-      long graph;
       try {
         for (int i = 0; i < count; i++) {
           launch(launches[i], aside.handle());
@@ -308,18 +324,14 @@ final class LaunchQueue implements AutoCloseable {
           nodes[i].take(launches[i]);
         }
       } finally {
-        graph = CudaDriver.streamEndCapture(aside.handle());
-      }
-      try {
-        return new Graph(CudaDriver.graphInstantiate(graph), nodes);
-      } finally {
-        CudaDriver.graphDestroy(graph);
+        source = CudaDriver.streamEndCapture(aside.handle());
       }
     }
+    return new Graph(source, nodes);
   }
 
   private static void release(Chain chain) {
-    chain.graphs.forEach(graph -> CudaDriver.graphExecDestroy(graph.executable));
+    chain.graphs.forEach(Graph::release);
     chain.graphs.clear();
   }
 
