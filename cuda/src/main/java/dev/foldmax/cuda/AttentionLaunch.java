@@ -50,19 +50,29 @@ record AttentionLaunch(
    */
   long pieces(int b, long keys) {
     Sequence sequence = call.sequence(b);
-    Mask mask = call.attention().mask();
-    long lastQuery = sequence.queries() - 1;
-    if (!lengthsMayChange) {
-      return Math.ceilDiv(mask.end(sequence, lastQuery), keys) - mask.begin(sequence, 0) / keys;
-    }
-    Sequence longest = new Sequence(b, sequence.queries(), 0, mostKeys);
+    return lengthsMayChange
+        ? mostPieces(call.attention().mask(), sequence, keys)
+        : pieces(call.attention().mask(), sequence, keys);
+  }
+
+  private static long pieces(Mask mask, Sequence sequence, long keys) {
+    long begin = mask.begin(sequence, 0);
+    long end = mask.end(sequence, sequence.queries() - 1);
+    return begin < end ? Math.ceilDiv(end, keys) - begin / keys : 0;
+  }
+
+  private long mostPieces(Mask mask, Sequence sequence, long keys) {
+    Sequence longest = new Sequence(sequence.batch(), sequence.queries(), 0, mostKeys);
     long seen =
         AttentionKernels.has(Mask.Prefix.class, mask)
             ? mostKeys
-            : mask.end(longest, lastQuery) - mask.begin(longest, 0);
-    long anywhere = seen == 0 ? 0 : Math.ceilDiv(seen - 1, keys) + 1;
-    boolean fromZero = !call.keyValues().layout().equals("ring");
-    return fromZero ? Math.min(anywhere, Math.ceilDiv(mostKeys, keys)) : anywhere;
+            : mask.end(longest, sequence.queries() - 1) - mask.begin(longest, 0);
+    if (seen <= 0) {
+      return 0;
+    }
+    long anywhere = Math.ceilDiv(seen - 1, keys) + 1;
+    boolean beginsAtZero = !call.keyValues().layout().equals("ring");
+    return beginsAtZero ? Math.min(anywhere, Math.ceilDiv(mostKeys, keys)) : anywhere;
   }
 
   /** See {@link Kernels#get}. */
