@@ -345,7 +345,7 @@ final class AttentionKernels {
   }
 
   /** Whether a mask is, or has as a part, one of a kind. */
-  static boolean has(Class<? extends Mask> kind, Mask mask) {
+  private static boolean has(Class<? extends Mask> kind, Mask mask) {
     if (mask instanceof Mask.And and) {
       for (int i = 0; i < and.parts().size(); i++) {
         if (has(kind, and.parts().get(i))) {

@@ -1,5 +1,6 @@
 package dev.foldmax.cuda;
 
+import dev.foldmax.Alignment;
 import dev.foldmax.Mask;
 import dev.foldmax.Sequence;
 import dev.foldmax.Tensor;
@@ -62,17 +63,31 @@ record AttentionLaunch(
   }
 
   private long mostPieces(Mask mask, Sequence sequence, long keys) {
-    Sequence longest = new Sequence(sequence.batch(), sequence.queries(), 0, mostKeys);
-    long seen =
-        AttentionKernels.has(Mask.Prefix.class, mask)
-            ? mostKeys
-            : mask.end(longest, sequence.queries() - 1) - mask.begin(longest, 0);
-    if (seen <= 0) {
+    long seen = mostKeys;
+    for (Alignment alignment : Alignment.values()) {
+      // Aligned bottom-right, the last query stands at the last key: none is to its right.
+      long[] reach = {mostKeys, alignment == Alignment.BOTTOM_RIGHT ? 0 : mostKeys};
+      narrow(mask, alignment, reach);
+      seen = Math.min(seen, reach[0] + reach[1] + sequence.queries());
+    }
+    if (seen == 0) {
       return 0;
     }
     long anywhere = Math.ceilDiv(seen - 1, keys) + 1;
     boolean beginsAtZero = !call.keyValues().layout().equals("ring");
     return beginsAtZero ? Math.min(anywhere, Math.ceilDiv(mostKeys, keys)) : anywhere;
+  }
+
+  /** Narrows how far a query sees to the left and to the right of its position of an alignment. */
+  private static void narrow(Mask mask, Alignment alignment, long[] reach) {
+    if (mask instanceof Mask.Causal causal && causal.alignment() == alignment) {
+      reach[1] = 0;
+    } else if (mask instanceof Mask.Window window && window.alignment() == alignment) {
+      reach[0] = Math.min(reach[0], window.left());
+      reach[1] = Math.min(reach[1], window.right());
+    } else if (mask instanceof Mask.And and) {
+      and.parts().forEach(part -> narrow(part, alignment, reach));
+    }
   }
 
   /** See {@link Kernels#get}. */
