@@ -186,8 +186,7 @@ public final class AttentionCall {
 
   private static void checkOutput(String name, Tensor q, Tensor out, long valueDim) {
     int last = q.rank() - 1;
-    boolean fits =
-        out.rank() == q.rank() && startsAs(q, last, out) && out.shape(last) == valueDim;
+    boolean fits = out.rank() == q.rank() && startsAs(q, last, out) && out.shape(last) == valueDim;
     if (!out.dtype().isFloating() || !fits) {
       long[] expected = q.shape();
       expected[last] = valueDim;

@@ -292,8 +292,7 @@ final class CudaDriver {
       MemorySegment count = arena.allocate(SIZE);
       check(
           "cuStreamGetCaptureInfo",
-          () ->
-              (int) STREAM_GET_CAPTURE_INFO.invokeExact(stream, status, id, graph, nodes, count));
+          () -> (int) STREAM_GET_CAPTURE_INFO.invokeExact(stream, status, id, graph, nodes, count));
       long found = count.get(SIZE, 0);
       if (found != 1) {
         throw new CudaException("cuStreamGetCaptureInfo: expected 1 node, got " + found, 0);
@@ -567,8 +566,7 @@ final class CudaDriver {
   static void graphExecKernelNodeSetParams(long executable, long node, MemorySegment parameters) {
     check(
         "cuGraphExecKernelNodeSetParams",
-        () ->
-            (int) GRAPH_EXEC_KERNEL_NODE_SET_PARAMS.invokeExact(executable, node, parameters));
+        () -> (int) GRAPH_EXEC_KERNEL_NODE_SET_PARAMS.invokeExact(executable, node, parameters));
   }
 
   static void graphExecDestroy(long executable) {

@@ -13,9 +13,9 @@ import java.util.Set;
  * for those of the host too, that is for lengths, offsets, block tables, first positions and the
  * lengths of a prefix mask: a decoding loop writes the new lengths where the old ones were, and
  * launches. They may grow as far as the keys' tensor or the block table has room, for which the
- * work was laid out when it was recorded. The bits are those of a call. For short lengths in
- * much room, a graph of views with less room ({@code slice}) is faster: record one for each of a
- * few lengths, such as the powers of two, and launch the smallest that suffices.
+ * work was laid out when it was recorded. The bits are those of a call. For short lengths in much
+ * room, a graph of views with less room ({@code slice}) is faster: record one for each of a few
+ * lengths, such as the powers of two, and launch the smallest that suffices.
  *
  * <p>The number of queries of a sequence stays that of the recording. Everything else that the
  * calls were given is recorded as it was: shapes, views and definitions.

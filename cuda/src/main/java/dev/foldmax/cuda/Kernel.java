@@ -31,9 +31,7 @@ final class Kernel {
       return;
     }
     allowShared(sharedBytes);
-    stream
-        .launches()
-        .add(handle, gridX, gridY, gridZ, threads, sharedBytes, false, parameters);
+    stream.launches().add(handle, gridX, gridY, gridZ, threads, sharedBytes, false, parameters);
   }
 
   /**

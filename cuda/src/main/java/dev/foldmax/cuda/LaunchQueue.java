@@ -303,8 +303,7 @@ final class LaunchQueue implements AutoCloseable {
       return false;
     }
     for (int i = 0; i < count; i++) {
-      if (chain.kernels[i] != launches[i].kernel
-          || chain.dependent[i] != launches[i].isDependent) {
+      if (chain.kernels[i] != launches[i].kernel || chain.dependent[i] != launches[i].isDependent) {
         return false;
       }
     }

@@ -67,8 +67,7 @@ final class NvrtcLibrary {
     }
     String named = named(System::getProperty, System::getenv);
     return new Found(
-        null,
-        named != null && tooNew == null ? notThere(named) : problem(driverVersion, tooNew));
+        null, named != null && tooNew == null ? notThere(named) : problem(driverVersion, tooNew));
   }
 
   /**
@@ -132,8 +131,7 @@ final class NvrtcLibrary {
 
   /** The file or folder that the user names, or null. */
   private static @Nullable String named(
-      Function<String, @Nullable String> properties,
-      Function<String, @Nullable String> variables) {
+      Function<String, @Nullable String> properties, Function<String, @Nullable String> variables) {
     for (String told :
         new String[] {properties.apply("foldmax.nvrtc"), variables.apply("FOLDMAX_NVRTC")}) {
       if (told != null && !told.isBlank()) {

@@ -82,7 +82,8 @@ abstract class SplitDecode implements AttentionKernel {
     long tiles = call.batch() * (long) call.keyHeads() * rowTiles;
     int levels = 0;
     long leastUnits = (long) (UNITS_OF_A_BLOCK * pair.residentBlocks);
-    while (levels < pair.shape.mostLevels() && tiles * mostChunks(launch, levels + 1) >= leastUnits) {
+    while (levels < pair.shape.mostLevels()
+        && tiles * mostChunks(launch, levels + 1) >= leastUnits) {
       levels++;
     }
     long chunks = mostChunks(launch, levels);

@@ -42,8 +42,7 @@ class AttentionKernelsTest {
       Tensor out = backend.allocate(arena, DType.F32, 2, 4, queries, 64);
       Tensor lse = backend.allocate(arena, DType.F32, 2, 4, queries);
       KeyValues paged =
-          KeyValues.paged(
-              noPages, noPages, Tensor.of(new int[6], 2, 3), Tensor.of(new int[2], 2));
+          KeyValues.paged(noPages, noPages, Tensor.of(new int[6], 2, 3), Tensor.of(new int[2], 2));
       for (KeyValues keyValues : new KeyValues[] {KeyValues.dense(none, none), paged}) {
         Tensor poison = Tensor.of(new float[] {Float.NaN}, 1);
         backend.copy(poison.expand(out.shape()), out);

@@ -20,8 +20,7 @@ class AttentionLaunchTest {
   @SuppressWarnings("NullAway") // nothing is launched
   private static long pieces(AttentionCall call, boolean lengthsMayChange, int keys) {
     Tensor q = call.q();
-    return new AttentionLaunch(
-            call, MemorySegment.NULL, q, q, q, 1, ROOM, lengthsMayChange, null)
+    return new AttentionLaunch(call, MemorySegment.NULL, q, q, q, 1, ROOM, lengthsMayChange, null)
         .pieces(0, keys);
   }
 

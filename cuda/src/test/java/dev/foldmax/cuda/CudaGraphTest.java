@@ -152,10 +152,18 @@ class CudaGraphTest {
   /** One query, some, and more than decoding takes. */
   @ParameterizedTest
   @CsvSource({
-    "dense, BF16, 1", "dense, F32, 3", "dense, F16, 40", "dense, F32, 40",
-    "paged, BF16, 1", "paged, F32, 2", "paged, BF16, 33",
-    "ring, BF16, 1", "ring, F32, 4", "ring, F16, 50",
-    "ragged, BF16, 1", "ragged, F16, 20"
+    "dense, BF16, 1",
+    "dense, F32, 3",
+    "dense, F16, 40",
+    "dense, F32, 40",
+    "paged, BF16, 1",
+    "paged, F32, 2",
+    "paged, BF16, 33",
+    "ring, BF16, 1",
+    "ring, F32, 4",
+    "ring, F16, 50",
+    "ragged, BF16, 1",
+    "ragged, F16, 20"
   })
   void eachLaunchReadsLengthsAndTablesAnew(String layout, DType dtype, int queries) {
     SplittableRandom random = new SplittableRandom(layout.hashCode() + queries);

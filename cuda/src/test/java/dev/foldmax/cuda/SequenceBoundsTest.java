@@ -51,7 +51,8 @@ class SequenceBoundsTest {
         long begin = Math.max(first, i + bounds.begin());
         long end = Math.min(sequence.endKey(), i + bounds.end());
         for (Alignment alignment : Alignment.values()) {
-          end = Math.min(end, Math.max(bounds.prefix(alignment), i + bounds.prefixShift(alignment)));
+          end =
+              Math.min(end, Math.max(bounds.prefix(alignment), i + bounds.prefixShift(alignment)));
         }
         long expectedBegin = mask.begin(sequence, i);
         long expectedEnd = mask.end(sequence, i);
