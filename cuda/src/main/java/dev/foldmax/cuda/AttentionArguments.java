@@ -190,8 +190,17 @@ final class AttentionArguments {
     memory.set(JAVA_INT, KEY_DIM, call.keyDim());
     memory.set(JAVA_INT, VALUE_DIM, call.valueDim());
     memory.set(JAVA_FLOAT, SCALE, (float) call.scale());
-    memory.set(JAVA_FLOAT, SOFT_CAP, (float) call.attention().softCap());
+    memory.set(JAVA_FLOAT, SOFT_CAP, softCap(call));
     memory.set(JAVA_FLOAT, TAU, (float) call.attention().tau());
+  }
+
+  /**
+   * The soft cap as a normal float32, with room for a factor of log2(e): beyond either end it makes
+   * no difference to float32 scores below 1e37. 0 for none.
+   */
+  static float softCap(AttentionCall call) {
+    double cap = call.attention().softCap();
+    return cap == 0 ? 0 : (float) Math.clamp(cap, Float.MIN_NORMAL, 0x1p126);
   }
 
   private static int layoutNumber(KeyValues keyValues) {

@@ -1,8 +1,10 @@
 package dev.foldmax.cuda;
 
+import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.foldmax.Attention;
 import dev.foldmax.DType;
 import dev.foldmax.KeyValues;
 import dev.foldmax.Phase;
@@ -21,7 +23,7 @@ import org.jspecify.annotations.Nullable;
 /** Launches attention_hopper.cu: many queries, F16 or BF16, on warp-group products of sm_90a. */
 final class HopperPrefill implements AttentionKernel {
   private static final String SOURCE = "attention_hopper.cu";
-  private static final String BIAS = "FOLDMAX_BIAS";
+  private static final String FORM = "FOLDMAX_FORM";
   private static final String REPAIR = "FOLDMAX_REPAIR";
 
   /** Hopper alone has these instructions, not its successors. */
@@ -59,8 +61,60 @@ final class HopperPrefill implements AttentionKernel {
   private static final long QUERY_ROWS = SPANS + 36;
   private static final long PLAN_BYTES = 5 * TensorMap.BYTES - 64; // at a multiple of 64
 
+  private static final long CAPPING = SPANS + 40;
+
   /** struct Span: as many ints. */
   private static final int SPAN_INTS = 16;
+
+  // Capped scores: see struct Capping. With them tanh(y) / y is 1 + TANH_1 y^2 + TANH_2 y^4 to
+  // 1.3e-7 of it where |y| is at most NEAR.
+  private static final double NEAR = 0.2;
+  private static final double TANH_1 = -0.33329698170387595;
+  private static final double TANH_2 = 0.1303802734715892;
+
+  /** The powers of 2 between which TANH_2 with its units is far from the ends of float32. */
+  private static final double LEAST_FACTOR = 0x1p-100;
+
+  private static final double MOST_FACTOR = 0x1p100;
+
+  private static final double LOG2_E = 1 / Math.log(2);
+
+  /** The largest soft cap, in base 2, under which weights of BF16 need no maximum. */
+  private static final double MOST_BOUND = 80;
+
+  /** enum class Form. */
+  private enum Form {
+    PRODUCTS(0),
+    CAPPED(1),
+    BOUNDED(2),
+    SLOPED(3),
+    SUMS(4),
+    BIASED(5);
+
+    private final int number;
+
+    Form(int number) {
+      this.number = number;
+    }
+
+    static Form of(AttentionCall call) {
+      Attention attention = call.attention();
+      boolean isCapped = attention.softCap() != 0;
+      boolean isSloped = attention.alibiSlopes() != null;
+      if (attention.bias() != null) {
+        return BIASED;
+      }
+      if ((float) call.scale() < Float.MIN_NORMAL || (isCapped && isSloped)) {
+        return SUMS;
+      }
+      if (isCapped) {
+        boolean isBounded =
+            call.q().dtype() == DType.BF16 && attention.softCap() * LOG2_E <= MOST_BOUND;
+        return isBounded ? BOUNDED : CAPPED;
+      }
+      return isSloped ? SLOPED : PRODUCTS;
+    }
+  }
 
   private final Parameters parameters =
       Parameters.of(Arena.ofAuto(), AttentionArguments.LAYOUT.byteSize(), PLAN_BYTES);
@@ -120,10 +174,8 @@ final class HopperPrefill implements AttentionKernel {
             Math.ceilDiv(call.keyDim(), PANEL) * PANEL,
             AttentionMacros.VALUE_DIM,
             Math.ceilDiv(call.valueDim(), PANEL) * PANEL,
-            AttentionMacros.SCORES,
-            AttentionMacros.scores(call),
-            BIAS,
-            call.attention().bias() == null ? 0 : 1);
+            FORM,
+            Form.of(call).number);
     Code code = codes.computeIfAbsent(macros, absent -> compile(launch, absent));
     MemorySegment.copy(
         launch.arguments(), 0, parameters.get(ARGUMENTS), 0, AttentionArguments.LAYOUT.byteSize());
@@ -178,11 +230,26 @@ final class HopperPrefill implements AttentionKernel {
     plan.set(JAVA_INT, WORKS, works);
     plan.set(JAVA_INT, HEAD_SPAN, headsTogether(launch));
     plan.set(JAVA_INT, QUERY_ROWS, Math.toIntExact(launch.q().shape(2)));
+    if (call.attention().softCap() != 0) {
+      writeCapping(plan.asSlice(CAPPING), call.scale(), AttentionArguments.softCap(call));
+    }
     return works;
   }
 
   private static boolean isPrefill(AttentionCall call, int b) {
     return call.phase(b) == Phase.PREFILL && call.sequence(b).queries() > 0;
+  }
+
+  private static void writeCapping(MemorySegment capping, double scale, double softCap) {
+    double ratio = scale / softCap;
+    double square = ratio * ratio;
+    double factor2 = TANH_2 * LOG2_E * scale * square * square;
+    boolean isHeld = factor2 > LEAST_FACTOR && factor2 < MOST_FACTOR;
+    capping.set(JAVA_FLOAT, 0, isHeld ? (float) (TANH_1 * LOG2_E * scale * square) : 0);
+    capping.set(JAVA_FLOAT, 4, isHeld ? (float) factor2 : 0);
+    capping.set(JAVA_FLOAT, 8, isHeld ? (float) (NEAR / ratio) : -1);
+    capping.set(JAVA_FLOAT, 12, (float) Math.clamp(ratio, Float.MIN_NORMAL, 0x1p126f));
+    capping.set(JAVA_FLOAT, 16, (float) (softCap * LOG2_E));
   }
 
   private static int headsTogether(AttentionLaunch launch) {
