@@ -217,6 +217,17 @@ final class AttentionKernels {
     return address;
   }
 
+  /** The page of a position as kernels are told it. */
+  static int page(KeyValues keyValues, int b, long position) {
+    long page = keyValues.block(b, position);
+    if (page > Integer.MAX_VALUE) {
+      throw new IllegalArgumentException(
+          "blockTable: entry (%d, %d) is %d, and kernels number pages up to %d"
+              .formatted(b, position / keyValues.keys().shape(2), page, Integer.MAX_VALUE));
+    }
+    return (int) page;
+  }
+
   /** The most queries of a sequence of a phase, or of any where it is null. */
   private static long mostQueries(AttentionCall call, @Nullable Phase phase) {
     long most = 0;
