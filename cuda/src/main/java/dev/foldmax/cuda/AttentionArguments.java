@@ -4,6 +4,7 @@ import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.foldmax.Alignment;
 import dev.foldmax.DType;
 import dev.foldmax.KeyValues;
 import dev.foldmax.Sequence;
@@ -99,6 +100,10 @@ final class AttentionArguments {
   /** Writes to memory of the size of {@link #LAYOUT}. */
   AttentionArguments(MemorySegment memory) {
     this.memory = memory;
+  }
+
+  /** Makes all of it zero: no tensors, no masks. */
+  void clear() {
     memory.fill((byte) 0);
   }
 
@@ -316,9 +321,7 @@ final class AttentionArguments {
   static void writeSequence(
       MemorySegment target, long place, AttentionCall call, int b, long queries) {
     long[] fields = sequenceFields(call, b, queries);
-    for (int i = 0; i < fields.length; i++) {
-      target.set(JAVA_LONG, place + (long) i * Long.BYTES, fields[i]);
-    }
+    MemorySegment.copy(fields, 0, target, JAVA_LONG, place, fields.length);
   }
 
   /** The fields of struct Sequence in order; parameters as {@link #writeSequence} has them. */
@@ -337,10 +340,10 @@ final class AttentionArguments {
       keyValues.layout().equals("ragged") ? keyValues.row(b, 0) : 0,
       bounds.begin(),
       bounds.end(),
-      bounds.prefix(0),
-      bounds.prefix(1),
-      bounds.prefixShift(0),
-      bounds.prefixShift(1),
+      bounds.prefix(Alignment.BOTTOM_RIGHT),
+      bounds.prefix(Alignment.TOP_LEFT),
+      bounds.prefixShift(Alignment.BOTTOM_RIGHT),
+      bounds.prefixShift(Alignment.TOP_LEFT),
       call.alibiOffset(b)
     };
   }

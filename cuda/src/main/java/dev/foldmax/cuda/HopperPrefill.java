@@ -67,6 +67,7 @@ final class HopperPrefill implements AttentionKernel {
 
   private final Parameters parameters =
       Parameters.of(Arena.ofAuto(), AttentionArguments.LAYOUT.byteSize(), PLAN_BYTES);
+  private final TensorMap maps = new TensorMap(Arena.ofAuto());
   private final Map<Map<String, Integer>, Code> codes = new HashMap<>();
 
   /** Zeros on the device, which each launch leaves zero; 0 before the first. */
@@ -184,36 +185,27 @@ final class HopperPrefill implements AttentionKernel {
     if (counters == 0) {
       counters = workplace.lastingZeros(COUNTER_BYTES);
     }
-    List<Integer> order = new ArrayList<>();
-    for (int b = 0; b < call.batch(); b++) {
-      if (call.phase(b) == Phase.PREFILL && call.sequence(b).queries() > 0) {
-        order.add(b);
-      }
-    }
-    order.sort(Comparator.comparingLong(b -> -work(call, b)));
+    SpanTable spans = new SpanTable(code.queries, code.keys);
+    int count = 0;
     int works = 0;
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment spans = arena.allocate(JAVA_INT, (order.size() + 1L) * SPAN_INTS);
-      for (int i = 0; i < order.size(); i++) {
-        writeSpan(spans, i, works, call, order.get(i), code.keys);
-        long blocks = Math.ceilDiv(call.sequence(order.get(i)).queries(), (long) code.queries);
-        works = Math.toIntExact(works + blocks * call.queryHeads());
+    for (int b = 0; b < call.batch(); b++) {
+      if (isPrefill(call, b)) {
+        count++;
+        works = Math.addExact(works, spans.works(call, b));
       }
-      spans.setAtIndex(JAVA_INT, (long) order.size() * SPAN_INTS, works);
-      plan.set(JAVA_LONG, SPANS, workplace.send(spans));
     }
+    plan.set(JAVA_LONG, SPANS, workplace.send(call, spans));
     plan.set(JAVA_LONG, COUNTERS, counters);
     plan.set(JAVA_LONG, FLAGS, launch.scratch((long) works * (code.threads / 32)));
-    plan.set(JAVA_INT, SPAN_COUNT, order.size());
+    plan.set(JAVA_INT, SPAN_COUNT, count);
     plan.set(JAVA_INT, WORKS, works);
     plan.set(JAVA_INT, HEAD_SPAN, headsTogether(launch));
     plan.set(JAVA_INT, QUERY_ROWS, Math.toIntExact(launch.q().shape(2)));
     return works;
   }
 
-  /** The pairs that a sequence's longest work is a part of: long ones are to begin early. */
-  private static long work(AttentionCall call, int b) {
-    return call.sequence(b).queries() * (call.sequence(b).endKey() - call.sequence(b).firstKey());
+  private static boolean isPrefill(AttentionCall call, int b) {
+    return call.phase(b) == Phase.PREFILL && call.sequence(b).queries() > 0;
   }
 
   private static int headsTogether(AttentionLaunch launch) {
@@ -223,15 +215,56 @@ final class HopperPrefill implements AttentionKernel {
     return (int) Math.min(call.queryHeads(), keyHeads * call.group());
   }
 
-  private static void writeSpan(
-      MemorySegment spans, int index, int firstWork, AttentionCall call, int b, int tile) {
-    long[] fields = AttentionArguments.sequenceFields(call, b, call.sequence(b).queries());
-    forgetLaps(fields, call.keyValues(), tile);
-    long at = (long) index * SPAN_INTS;
-    spans.setAtIndex(JAVA_INT, at, firstWork);
-    spans.setAtIndex(JAVA_INT, at + 1, b);
-    for (int i = 0; i < fields.length; i++) {
-      spans.setAtIndex(JAVA_INT, at + 2 + i, (int) Math.clamp(fields[i], -FAR, FAR));
+  /**
+   * struct Span for each sequence, the ones with the most pairs first, and one more that ends them.
+   *
+   * @param queries of a work
+   * @param keys of a tile
+   */
+  private record SpanTable(int queries, int keys) implements CallTable {
+    @Override
+    public long byteSize(AttentionCall call) {
+      return (call.batch() + 1L) * SPAN_INTS * Integer.BYTES;
+    }
+
+    @Override
+    public void write(AttentionCall call, MemorySegment target) {
+      List<Integer> order = new ArrayList<>();
+      for (int b = 0; b < call.batch(); b++) {
+        if (isPrefill(call, b)) {
+          order.add(b);
+        }
+      }
+      order.sort(Comparator.comparingLong(b -> -pairs(call, b)));
+      int works = 0;
+      for (int i = 0; i < order.size(); i++) {
+        writeSpan(target, i, works, call, order.get(i));
+        works += works(call, order.get(i));
+      }
+      target.setAtIndex(JAVA_INT, (long) order.size() * SPAN_INTS, works);
+    }
+
+    /** How many works a sequence makes. */
+    int works(AttentionCall call, int b) {
+      long blocks = Math.ceilDiv(call.sequence(b).queries(), (long) queries);
+      return Math.toIntExact(blocks * call.queryHeads());
+    }
+
+    /** Of queries and keys: long works are to begin early. */
+    private static long pairs(AttentionCall call, int b) {
+      return call.sequence(b).queries() * (call.sequence(b).endKey() - call.sequence(b).firstKey());
+    }
+
+    private void writeSpan(
+        MemorySegment spans, int index, int firstWork, AttentionCall call, int b) {
+      long[] fields = AttentionArguments.sequenceFields(call, b, call.sequence(b).queries());
+      forgetLaps(fields, call.keyValues(), keys);
+      long at = (long) index * SPAN_INTS;
+      spans.setAtIndex(JAVA_INT, at, firstWork);
+      spans.setAtIndex(JAVA_INT, at + 1, b);
+      for (int i = 0; i < fields.length; i++) {
+        spans.setAtIndex(JAVA_INT, at + 2 + i, (int) Math.clamp(fields[i], -FAR, FAR));
+      }
     }
   }
 
@@ -255,7 +288,7 @@ final class HopperPrefill implements AttentionKernel {
     }
   }
 
-  private static void encode(MemorySegment map, Tensor t, int rows) {
+  private void encode(MemorySegment map, Tensor t, int rows) {
     encode(
         map,
         t.dtype(),
@@ -266,7 +299,7 @@ final class HopperPrefill implements AttentionKernel {
   }
 
   /** The output's map, from the arguments: unless copied by map, it is left as it is. */
-  private static void encodeOut(MemorySegment map, AttentionLaunch launch) {
+  private void encodeOut(MemorySegment map, AttentionLaunch launch) {
     MemorySegment arguments = launch.arguments();
     long out = AttentionArguments.OUT;
     DType type = launch.q().dtype();
@@ -296,12 +329,12 @@ final class HopperPrefill implements AttentionKernel {
    * @param strides in elements, of rows, heads, blocks
    * @param boxRows the rows of a box
    */
-  private static void encode(
+  private void encode(
       MemorySegment map, DType type, long address, long[] sizes, long[] strides, int boxRows) {
     long columns = sizes[0];
     boolean fillsPanels = columns % PANEL == 0;
     int panels = fillsPanels ? (int) (columns / PANEL) : 1;
-    TensorMap.encode(
+    maps.encode(
         map,
         type,
         address,

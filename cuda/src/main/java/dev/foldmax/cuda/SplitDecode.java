@@ -5,7 +5,6 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import dev.foldmax.Phase;
 import dev.foldmax.Rescale;
-import dev.foldmax.Sequence;
 import dev.foldmax.spi.AttentionCall;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -83,10 +82,11 @@ abstract class SplitDecode implements AttentionKernel {
     long tiles = call.batch() * (long) call.keyHeads() * rowTiles;
     int levels = 0;
     long leastUnits = (long) (UNITS_OF_A_BLOCK * pair.residentBlocks);
-    while (levels < pair.shape.mostLevels() && tiles * mostChunks(call, levels + 1) >= leastUnits) {
+    while (levels < pair.shape.mostLevels()
+        && tiles * mostChunks(launch, levels + 1) >= leastUnits) {
       levels++;
     }
-    long chunks = mostChunks(call, levels);
+    long chunks = mostChunks(launch, levels);
     int units = Math.toIntExact(tiles * chunks);
     MemorySegment plan = parameters.get(1);
     long states = tiles * chunks * unitRows;
@@ -126,15 +126,12 @@ abstract class SplitDecode implements AttentionKernel {
   }
 
   /** The most chunks of a sequence: from the one with the first visible key to the last. */
-  private static long mostChunks(AttentionCall call, int levels) {
-    long keys = (long) CELL << levels;
+  private static long mostChunks(AttentionLaunch launch, int levels) {
+    AttentionCall call = launch.call();
     long most = 1;
     for (int b = 0; b < call.batch(); b++) {
-      Sequence sequence = call.sequence(b);
-      if (sequence.queries() > 0 && call.phase(b) == Phase.DECODE) {
-        long begin = call.attention().mask().begin(sequence, 0);
-        long end = call.attention().mask().end(sequence, sequence.queries() - 1);
-        most = Math.max(most, Math.ceilDiv(end, keys) - begin / keys);
+      if (call.sequence(b).queries() > 0 && call.phase(b) == Phase.DECODE) {
+        most = Math.max(most, launch.pieces(b, (long) CELL << levels));
       }
     }
     return most;
