@@ -241,6 +241,17 @@ final class AttentionKernels {
     return address;
   }
 
+  /** The page of a position as kernels are told it. */
+  static int page(KeyValues keyValues, int b, long position) {
+    long page = keyValues.block(b, position);
+    if (page > Integer.MAX_VALUE) {
+      throw new IllegalArgumentException(
+          "blockTable: entry (%d, %d) is %d, and kernels number pages up to %d"
+              .formatted(b, position / keyValues.keys().shape(2), page, Integer.MAX_VALUE));
+    }
+    return (int) page;
+  }
+
   /**
    * Side by side, the sequences as each phase is to see them (those of the other phase without
    * queries) and the block table.
@@ -271,7 +282,7 @@ final class AttentionKernels {
       long pageSize = keyValues.keys().shape(2);
       for (int b = 0; b < call.batch() && pages > 0; b++) {
         for (long p = 0; p < call.sequence(b).endKey(); p += pageSize) {
-          target.set(JAVA_INT, place + p / pageSize * Integer.BYTES, (int) keyValues.block(b, p));
+          target.set(JAVA_INT, place + p / pageSize * Integer.BYTES, page(keyValues, b, p));
         }
         place += pages * Integer.BYTES;
       }

@@ -37,8 +37,11 @@ final class HopperPrefill implements AttentionKernel {
   /** Queries of a warp group. */
   private static final int GROUP_QUERIES = 64;
 
-  /** Positions and shifts are bounded to this on either side, so that sums of two fit an int. */
-  private static final long FAR = 1L << 30;
+  /**
+   * Rows, positions and shifts are bounded to this on either side, so that sums of two fit an int:
+   * the coordinates of a tensor map are ints.
+   */
+  static final long FAR = 1L << 30;
 
   /** Bytes of keys and values that heads which run together may have: they stay in the L2 cache. */
   private static final long BYTES_TOGETHER = 32 << 20;
@@ -165,6 +168,7 @@ final class HopperPrefill implements AttentionKernel {
   @Override
   public void launch(AttentionLaunch launch) {
     AttentionCall call = launch.call();
+    checkRows(call);
     int type = AttentionArguments.typeNumber(launch.q().dtype());
     Map<String, Integer> macros =
         Map.of(
@@ -183,6 +187,25 @@ final class HopperPrefill implements AttentionKernel {
     int grid = Math.min(works, launch.device().multiprocessors());
     launch(launch, code.kernel, code, grid);
     launch(launch, code.repair, code, grid);
+  }
+
+  /**
+   * Refuses tensors whose rows the kernel could not name. No other family can stand in, since it
+   * has other bits.
+   *
+   * @throws IllegalArgumentException that names the argument
+   */
+  static void checkRows(AttentionCall call) {
+    checkRows("q", "queries", call.q());
+    checkRows("keyValues", "keys", call.keyValues().keys());
+  }
+
+  private static void checkRows(String argument, String what, Tensor tensor) {
+    if (tensor.shape(2) > FAR) {
+      throw new IllegalArgumentException(
+          "%s: %s of %s have %d rows in a block, and this kernel takes at most %d: split the call"
+              .formatted(argument, what, tensor, tensor.shape(2), FAR));
+    }
   }
 
   private void launch(AttentionLaunch launch, Kernel kernel, Code code, int grid) {

@@ -122,8 +122,10 @@ final class RowKernels {
     /** More than a block has beside its chunks: barriers and states. */
     private static final int OTHER_SHARED_BYTES = 1 << 10;
 
-    /** Consumers and the producer warp. */
-    private static final int THREADS = 512 + WARP;
+    private static final int CONSUMERS = 512;
+
+    /** Up to so many chunks, registers hold two rows: IS_LATE in rows_cluster.cu. */
+    private static final int MOST_CHUNKS_LATE = 4;
 
     int bytes() {
       return sharedBytes() * blocks;
@@ -131,6 +133,11 @@ final class RowKernels {
 
     int sharedBytes() {
       return chunks * CHUNK_BYTES;
+    }
+
+    /** Consumers, the producer warp, and with two rows in registers the messenger warp. */
+    int threads() {
+      return CONSUMERS + (chunks <= MOST_CHUNKS_LATE ? 2 : 1) * WARP;
     }
 
     boolean fits(Device device) {
@@ -153,7 +160,12 @@ final class RowKernels {
   }
 
   private static final List<InCluster> IN_CLUSTERS =
-      List.of(new InCluster(4, 4), new InCluster(4, 8), new InCluster(8, 8));
+      List.of(
+          new InCluster(4, 4),
+          new InCluster(4, 8),
+          new InCluster(5, 8),
+          new InCluster(6, 8),
+          new InCluster(8, 8));
 
   /** struct RowArguments. */
   private static final long BYTES = 72;
@@ -232,12 +244,10 @@ final class RowKernels {
     Kernel kernel = kernel(kind, x.type(), isLog);
     int clusters =
         resident.computeIfAbsent(
-            kernel,
-            each -> each.residentClusters(kind.blocks, InCluster.THREADS, kind.sharedBytes()));
+            kernel, each -> each.residentClusters(kind.blocks, kind.threads(), kind.sharedBytes()));
     setX(x, 0, x.rows());
     setOut(out, 0);
-    launch(
-        kernel, Math.min(clusters, x.rows()) * kind.blocks, InCluster.THREADS, kind.sharedBytes());
+    launch(kernel, Math.min(clusters, x.rows()) * kind.blocks, kind.threads(), kind.sharedBytes());
   }
 
   private void mapInTwoReadings(boolean isLog, DeviceRows x, DeviceRows out) {
