@@ -25,6 +25,9 @@ final class MarkdownReport {
   private String write() {
     line("# Performance");
     line();
+    line("Of the CPU backend. The CUDA backend, beside cuDNN and FlashAttention-2, is measured in");
+    line("[performance-gpu.md](performance-gpu.md).");
+    line();
     header();
     guide();
     bars();

@@ -105,6 +105,33 @@ public final class AttentionCall {
     return new AttentionCall(q, keyValues, attention, null, null);
   }
 
+  /** A checked call with its sequences looked up again. */
+  private AttentionCall(AttentionCall other) {
+    other.keyValues.validate();
+    this.q = other.q;
+    this.keyValues = other.keyValues;
+    this.attention = other.attention;
+    this.out = other.out;
+    this.lse = other.lse;
+    this.batch = other.batch;
+    this.queryHeads = other.queryHeads;
+    this.keyHeads = other.keyHeads;
+    this.keyDim = other.keyDim;
+    this.valueDim = other.valueDim;
+    this.packed = other.packed;
+    this.sequences = sequences(q);
+    checkAttention();
+  }
+
+  /**
+   * The same call with what its lengths, offsets and tables say now.
+   *
+   * @throws IllegalArgumentException if that is no longer right, as from {@link #of}
+   */
+  public AttentionCall reread() {
+    return new AttentionCall(this);
+  }
+
   private static void checkQuery(Tensor q, KeyValues keyValues) {
     if (!q.dtype().isFloating()) {
       throw new IllegalArgumentException("q: expected F64, F32, F16 or BF16, got " + q);
@@ -171,9 +198,11 @@ public final class AttentionCall {
   }
 
   private static void checkOutput(String name, Tensor q, Tensor out, long valueDim) {
-    long[] expected = q.shape();
-    expected[expected.length - 1] = valueDim;
-    if (!out.dtype().isFloating() || !Arrays.equals(out.shape(), expected)) {
+    int last = q.rank() - 1;
+    boolean fits = out.rank() == q.rank() && startsAs(q, last, out) && out.shape(last) == valueDim;
+    if (!out.dtype().isFloating() || !fits) {
+      long[] expected = q.shape();
+      expected[last] = valueDim;
       throw new IllegalArgumentException(
           name
               + ": expected a floating tensor of shape "
@@ -182,6 +211,16 @@ public final class AttentionCall {
               + out);
     }
     Rows.checkWritable(name, out);
+  }
+
+  /** Whether two tensors agree in the sizes of their first axes. */
+  private static boolean startsAs(Tensor a, int axes, Tensor b) {
+    for (int axis = 0; axis < axes; axis++) {
+      if (a.shape(axis) != b.shape(axis)) {
+        return false;
+      }
+    }
+    return true;
   }
 
   private void checkApart(String name, Tensor output, Tensor queries) {
@@ -225,8 +264,9 @@ public final class AttentionCall {
   }
 
   private static void checkLse(Tensor q, Tensor lse) {
-    long[] expected = Arrays.copyOf(q.shape(), q.rank() - 1);
-    if (!lse.dtype().isFloating() || !Arrays.equals(lse.shape(), expected)) {
+    int rank = q.rank() - 1;
+    if (!lse.dtype().isFloating() || lse.rank() != rank || !startsAs(q, rank, lse)) {
+      long[] expected = Arrays.copyOf(q.shape(), rank);
       throw new IllegalArgumentException(
           "lse: expected a floating tensor of shape " + Arrays.toString(expected) + ", got " + lse);
     }
@@ -327,6 +367,9 @@ public final class AttentionCall {
   }
 
   private static Tensor toRank(Tensor tensor, int rank) {
+    if (tensor.rank() == rank) {
+      return tensor;
+    }
     long[] shape = new long[rank];
     Arrays.fill(shape, 1);
     System.arraycopy(tensor.shape(), 0, shape, rank - tensor.rank(), tensor.rank());

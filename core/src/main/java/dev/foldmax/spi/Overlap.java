@@ -72,7 +72,7 @@ final class Overlap {
 
   /** Whether two indices of a tensor name the same element. */
   static boolean isRepeating(Tensor tensor) {
-    if (tensor.elements() <= 1) {
+    if (tensor.isContiguous()) { // as most are: each stride is beyond the reach of those within
       return false;
     }
     Overlap dimensions = new Overlap(tensor.rank());

@@ -4,6 +4,7 @@ import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.foldmax.Alignment;
 import dev.foldmax.DType;
 import dev.foldmax.KeyValues;
 import dev.foldmax.Sequence;
@@ -99,6 +100,10 @@ final class AttentionArguments {
   /** Writes to memory of the size of {@link #LAYOUT}. */
   AttentionArguments(MemorySegment memory) {
     this.memory = memory;
+  }
+
+  /** Makes all of it zero: no tensors, no masks. */
+  void clear() {
     memory.fill((byte) 0);
   }
 
@@ -185,8 +190,17 @@ final class AttentionArguments {
     memory.set(JAVA_INT, KEY_DIM, call.keyDim());
     memory.set(JAVA_INT, VALUE_DIM, call.valueDim());
     memory.set(JAVA_FLOAT, SCALE, (float) call.scale());
-    memory.set(JAVA_FLOAT, SOFT_CAP, (float) call.attention().softCap());
+    memory.set(JAVA_FLOAT, SOFT_CAP, softCap(call));
     memory.set(JAVA_FLOAT, TAU, (float) call.attention().tau());
+  }
+
+  /**
+   * The soft cap as a normal float32, with room for a factor of log2(e): beyond either end it makes
+   * no difference to float32 scores below 1e37. 0 for none.
+   */
+  static float softCap(AttentionCall call) {
+    double cap = call.attention().softCap();
+    return cap == 0 ? 0 : (float) Math.clamp(cap, Float.MIN_NORMAL, 0x1p126);
   }
 
   private static int layoutNumber(KeyValues keyValues) {
@@ -316,9 +330,7 @@ final class AttentionArguments {
   static void writeSequence(
       MemorySegment target, long place, AttentionCall call, int b, long queries) {
     long[] fields = sequenceFields(call, b, queries);
-    for (int i = 0; i < fields.length; i++) {
-      target.set(JAVA_LONG, place + (long) i * Long.BYTES, fields[i]);
-    }
+    MemorySegment.copy(fields, 0, target, JAVA_LONG, place, fields.length);
   }
 
   /** The fields of struct Sequence in order; parameters as {@link #writeSequence} has them. */
@@ -337,10 +349,10 @@ final class AttentionArguments {
       keyValues.layout().equals("ragged") ? keyValues.row(b, 0) : 0,
       bounds.begin(),
       bounds.end(),
-      bounds.prefix(0),
-      bounds.prefix(1),
-      bounds.prefixShift(0),
-      bounds.prefixShift(1),
+      bounds.prefix(Alignment.BOTTOM_RIGHT),
+      bounds.prefix(Alignment.TOP_LEFT),
+      bounds.prefixShift(Alignment.BOTTOM_RIGHT),
+      bounds.prefixShift(Alignment.TOP_LEFT),
       call.alibiOffset(b)
     };
   }

@@ -14,9 +14,9 @@ interface AttentionKernel {
 
   /**
    * Why this family does not serve a call, as a sentence, or null where it does. It follows from
-   * the attention's definition, the types, the head dimensions and the device alone, so that a row
-   * has the same bits in any company: never from layout, batch or lengths. The phase has been
-   * looked at before.
+   * the types, whether there are scales, the head dimensions, the dialect of rescaling and the
+   * device alone, so that a row has the same bits in any company: never from layout, batch or
+   * lengths. The phase has been looked at before. Asked once for each of these, then remembered.
    *
    * @param call perhaps without outputs
    */

@@ -3,25 +3,38 @@ package dev.foldmax.cuda;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 
 import dev.foldmax.Attention;
+import dev.foldmax.DType;
 import dev.foldmax.KernelChoice;
 import dev.foldmax.KeyValues;
 import dev.foldmax.Mask;
 import dev.foldmax.Phase;
+import dev.foldmax.Rescale;
 import dev.foldmax.Sequence;
 import dev.foldmax.Tensor;
 import dev.foldmax.spi.AttentionCall;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /** Chooses a family of kernels for a call, brings its tensors into form and launches. */
 final class AttentionKernels {
+  private static final List<Phase> PREFILL = List.of(Phase.PREFILL);
+  private static final List<Phase> DECODE = List.of(Phase.DECODE);
+  private static final List<Phase> BOTH = List.of(Phase.PREFILL, Phase.DECODE);
+
   private final Workplace workplace;
   private final List<AttentionKernel> prefill;
   private final List<AttentionKernel> decode;
+  private final Map<Kind, AttentionKernel> chosen = new HashMap<>();
+
+  /** Written for one call after the other. */
+  private final AttentionArguments arguments =
+      new AttentionArguments(Arena.ofAuto().allocate(AttentionArguments.LAYOUT));
 
   /**
    * With families in order of preference.
@@ -74,11 +87,11 @@ final class AttentionKernels {
     if (call.attention().scoreFunction() != null) {
       return Optional.of(Declines.SCORE_FUNCTION);
     }
-    Masks masks = Masks.of(call.attention().mask());
-    if (masks.hasFunction) {
+    Mask mask = call.attention().mask();
+    if (has(Mask.Custom.class, mask)) {
       return Optional.of(Declines.MASK_FUNCTION);
     }
-    return masks.dense.size() > AttentionArguments.MOST_MASKS
+    return booleanMasks(mask) > AttentionArguments.MOST_MASKS
         ? Optional.of(Declines.MASKS)
         : Optional.empty();
   }
@@ -92,14 +105,42 @@ final class AttentionKernels {
       hasDecode |= decodes;
       hasPrefill |= !decodes;
     }
-    return hasPrefill && hasDecode
-        ? List.of(Phase.PREFILL, Phase.DECODE)
-        : List.of(hasDecode ? Phase.DECODE : Phase.PREFILL);
+    return hasDecode ? hasPrefill ? BOTH : DECODE : PREFILL;
+  }
+
+  /** What a family's answer follows from, see {@link AttentionKernel#declines}. */
+  private record Kind(
+      Phase phase,
+      DType q,
+      DType k,
+      DType v,
+      boolean hasScales,
+      int keyDim,
+      int valueDim,
+      @Nullable Rescale rescale) {
+    static Kind of(AttentionCall call, Phase phase) {
+      KeyValues keyValues = call.keyValues();
+      return new Kind(
+          phase,
+          call.q().dtype(),
+          keyValues.keys().dtype(),
+          keyValues.values().dtype(),
+          keyValues.keyScales() != null || keyValues.valueScales() != null,
+          call.keyDim(),
+          call.valueDim(),
+          call.attention().rescale());
+    }
   }
 
   private AttentionKernel choose(AttentionCall call, Phase phase) {
+    Kind kind = Kind.of(call, phase);
+    AttentionKernel known = chosen.get(kind);
+    if (known != null) {
+      return known;
+    }
     for (AttentionKernel family : families(phase)) {
       if (family.declines(call, workplace.device()) == null) {
+        chosen.put(kind, family);
         return family;
       }
     }
@@ -116,46 +157,49 @@ final class AttentionKernels {
     if (call.queryHeads() == 0 || mostQueries(call, null) == 0) {
       return;
     }
-    try (Arena arena = Arena.ofConfined()) {
-      AttentionArguments arguments =
-          new AttentionArguments(arena.allocate(AttentionArguments.LAYOUT));
-      arguments.setNumbers(call);
-      Tensor q = staging.readMatrix(call.q());
-      Tensor k = staging.readMatrix(call.keyValues().keys());
-      Tensor v = staging.readMatrix(call.keyValues().values());
-      arguments.setQ(q);
-      arguments.setKeys(k);
-      arguments.setValues(v);
-      arguments.setScales(
-          staging.readIfAny(call.keyValues().keyScales()),
-          staging.readIfAny(call.keyValues().valueScales()));
-      setDefinition(arguments, call.attention(), staging);
-      boolean keep = hasForeignRows(call);
-      arguments.setOut(staging.writeMatrix(call.out(), keep));
-      Tensor lse = call.lse();
-      arguments.setLse(lse == null ? null : staging.write(lse, keep));
-      List<Phase> phases = phases(call);
-      long tables = sendTables(call, phases, arguments, arena);
-      for (Phase phase : phases) {
-        long mostQueries = mostQueries(call, phase);
-        long mostKeys = mostKeys(call, phase);
-        arguments.setSequences(tables, mostQueries, mostKeys);
-        tables += call.batch() * AttentionArguments.SEQUENCE.byteSize();
-        if (mostQueries > 0) {
-          choose(call, phase)
-              .launch(
-                  new AttentionLaunch(
-                      call, arguments.memory(), q, k, v, mostQueries, mostKeys, workplace));
-        }
+    arguments.clear();
+    arguments.setNumbers(call);
+    Tensor q = staging.readMatrix(call.q());
+    Tensor k = staging.readMatrix(call.keyValues().keys());
+    Tensor v = staging.readMatrix(call.keyValues().values());
+    arguments.setQ(q);
+    arguments.setKeys(k);
+    arguments.setValues(v);
+    arguments.setScales(
+        staging.readIfAny(call.keyValues().keyScales()),
+        staging.readIfAny(call.keyValues().valueScales()));
+    setDefinition(call.attention(), staging);
+    boolean keep = hasForeignRows(call);
+    arguments.setOut(staging.writeMatrix(call.out(), keep));
+    Tensor lse = call.lse();
+    arguments.setLse(lse == null ? null : staging.write(lse, keep));
+    boolean lengthsMayChange = workplace.isCapturing() && !GraphTables.indices(call).isEmpty();
+    List<Phase> phases = phases(call);
+    long tables = sendTables(call, phases, lengthsMayChange);
+    for (Phase phase : phases) {
+      long mostQueries = mostQueries(call, phase);
+      long mostKeys = lengthsMayChange ? room(call) : mostKeys(call, phase);
+      arguments.setSequences(tables, mostQueries, mostKeys);
+      tables += call.batch() * AttentionArguments.SEQUENCE.byteSize();
+      if (mostQueries > 0) {
+        choose(call, phase)
+            .launch(
+                new AttentionLaunch(
+                    call,
+                    arguments.memory(),
+                    q,
+                    k,
+                    v,
+                    mostQueries,
+                    mostKeys,
+                    lengthsMayChange,
+                    workplace));
       }
     }
   }
 
-  private static void setDefinition(
-      AttentionArguments arguments, Attention attention, Staging staging) {
-    for (Tensor mask : Masks.of(attention.mask()).dense) {
-      arguments.addMask(staging.read(mask));
-    }
+  private void setDefinition(Attention attention, Staging staging) {
+    addBooleanMasks(attention.mask(), staging);
     Tensor bias = attention.bias();
     if (bias != null) {
       arguments.setBias(staging.read(bias));
@@ -182,39 +226,80 @@ final class AttentionKernels {
     return own != call.q().shape(2);
   }
 
-  /**
-   * Sends, side by side, the sequences as each phase is to see them (those of the other phase
-   * without queries) and the block table.
-   */
-  private long sendTables(
-      AttentionCall call, List<Phase> phases, AttentionArguments arguments, Arena arena) {
-    long sequenceBytes = AttentionArguments.SEQUENCE.byteSize();
-    KeyValues keyValues = call.keyValues();
-    boolean hasTable = keyValues.layout().equals("paged");
-    long pageSize = keyValues.keys().shape(2);
-    long pages = hasTable ? Math.ceilDiv(mostKeys(call, null), pageSize) : 0;
-    long tableAt = (long) phases.size() * call.batch() * sequenceBytes;
-    MemorySegment block =
-        arena.allocate(tableAt + call.batch() * pages * Integer.BYTES, Long.BYTES);
-    long place = 0;
-    for (Phase phase : phases) {
-      for (int b = 0; b < call.batch(); b++) {
-        long queries = call.phase(b) == phase ? call.sequence(b).queries() : 0;
-        AttentionArguments.writeSequence(block, place, call, b, queries);
-        place += sequenceBytes;
-      }
+  /** Sends a call's table; its address. */
+  private long sendTables(AttentionCall call, List<Phase> phases, boolean lengthsMayChange) {
+    long pages = 0;
+    if (call.keyValues().layout().equals("paged")) {
+      long most = lengthsMayChange ? room(call) : mostKeys(call, null);
+      pages = Math.ceilDiv(most, call.keyValues().keys().shape(2));
     }
-    for (int b = 0; b < call.batch() && hasTable; b++) {
-      for (long p = 0; p < call.sequence(b).endKey(); p += pageSize) {
-        long entry = tableAt + (b * pages + p / pageSize) * Integer.BYTES;
-        block.set(JAVA_INT, entry, (int) keyValues.block(b, p));
-      }
-    }
-    long address = workplace.send(block);
-    if (hasTable) {
-      arguments.setTable(address + tableAt, pages);
+    SequenceTable table = new SequenceTable(phases, pages);
+    long address = workplace.send(call, table);
+    if (pages > 0) {
+      arguments.setTable(address + table.blockTableAt(call), pages);
     }
     return address;
+  }
+
+  /** The page of a position as kernels are told it. */
+  static int page(KeyValues keyValues, int b, long position) {
+    long page = keyValues.block(b, position);
+    if (page > Integer.MAX_VALUE) {
+      throw new IllegalArgumentException(
+          "blockTable: entry (%d, %d) is %d, and kernels number pages up to %d"
+              .formatted(b, position / keyValues.keys().shape(2), page, Integer.MAX_VALUE));
+    }
+    return (int) page;
+  }
+
+  /**
+   * Side by side, the sequences as each phase is to see them (those of the other phase without
+   * queries) and the block table.
+   *
+   * @param pages columns of the block table
+   */
+  private record SequenceTable(List<Phase> phases, long pages) implements CallTable {
+    long blockTableAt(AttentionCall call) {
+      return (long) phases.size() * call.batch() * AttentionArguments.SEQUENCE.byteSize();
+    }
+
+    @Override
+    public long byteSize(AttentionCall call) {
+      return blockTableAt(call) + call.batch() * pages * Integer.BYTES;
+    }
+
+    @Override
+    public void write(AttentionCall call, MemorySegment target) {
+      long place = 0;
+      for (int i = 0; i < phases.size(); i++) {
+        for (int b = 0; b < call.batch(); b++) {
+          long queries = call.phase(b) == phases.get(i) ? call.sequence(b).queries() : 0;
+          AttentionArguments.writeSequence(target, place, call, b, queries);
+          place += AttentionArguments.SEQUENCE.byteSize();
+        }
+      }
+      KeyValues keyValues = call.keyValues();
+      long pageSize = keyValues.keys().shape(2);
+      for (int b = 0; b < call.batch() && pages > 0; b++) {
+        for (long p = 0; p < call.sequence(b).endKey(); p += pageSize) {
+          target.set(JAVA_INT, place + p / pageSize * Integer.BYTES, page(keyValues, b, p));
+        }
+        place += pages * Integer.BYTES;
+      }
+    }
+  }
+
+  /** How many keys a sequence could have at most, in the tensors that a call has. */
+  private static long room(AttentionCall call) {
+    long[] room = {call.keyValues().keys().shape(2)};
+    call.keyValues()
+        .forEachTensor(
+            (name, tensor) -> {
+              if (name.equals("blockTable")) {
+                room[0] *= tensor.shape(1);
+              }
+            });
+    return room[0];
   }
 
   /** The most queries of a sequence of a phase, or of any where it is null. */
@@ -250,27 +335,35 @@ final class AttentionKernels {
     }
   }
 
-  /** The parts of a mask that are no intervals. */
-  private static final class Masks {
-    private final List<Tensor> dense = new ArrayList<>();
-    private boolean hasFunction;
-
-    static Masks of(Mask mask) {
-      Masks masks = new Masks();
-      masks.add(mask);
-      return masks;
-    }
-
-    private void add(Mask mask) {
-      switch (mask) {
-        case Mask.Dense part -> dense.add(part.visible());
-        case Mask.Custom custom -> hasFunction = true;
-        case Mask.And and -> and.parts().forEach(this::add);
-        case Mask.None none -> {}
-        case Mask.Causal causal -> {}
-        case Mask.Window window -> {}
-        case Mask.Prefix prefix -> {}
+  private void addBooleanMasks(Mask mask, Staging staging) {
+    if (mask instanceof Mask.Dense dense) {
+      arguments.addMask(staging.read(dense.visible()));
+    } else if (mask instanceof Mask.And and) {
+      for (int i = 0; i < and.parts().size(); i++) {
+        addBooleanMasks(and.parts().get(i), staging);
       }
     }
+  }
+
+  private static int booleanMasks(Mask mask) {
+    int count = mask instanceof Mask.Dense ? 1 : 0;
+    if (mask instanceof Mask.And and) {
+      for (int i = 0; i < and.parts().size(); i++) {
+        count += booleanMasks(and.parts().get(i));
+      }
+    }
+    return count;
+  }
+
+  /** Whether a mask is, or has as a part, one of a kind. */
+  private static boolean has(Class<? extends Mask> kind, Mask mask) {
+    if (mask instanceof Mask.And and) {
+      for (int i = 0; i < and.parts().size(); i++) {
+        if (has(kind, and.parts().get(i))) {
+          return true;
+        }
+      }
+    }
+    return kind.isInstance(mask);
   }
 }

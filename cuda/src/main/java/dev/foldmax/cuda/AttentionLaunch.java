@@ -1,5 +1,8 @@
 package dev.foldmax.cuda;
 
+import dev.foldmax.Alignment;
+import dev.foldmax.Mask;
+import dev.foldmax.Sequence;
 import dev.foldmax.Tensor;
 import dev.foldmax.spi.AttentionCall;
 import java.lang.foreign.MemorySegment;
@@ -16,7 +19,10 @@ import java.util.Map;
  * @param k likewise
  * @param v likewise
  * @param mostQueries of any sequence of this launch, at least 1
- * @param mostKeys of any sequence
+ * @param mostKeys of any sequence; of a launch that is recorded, and whose lengths may change, as
+ *     many as there is room for
+ * @param lengthsMayChange whether it is recorded with lengths that a later launch may change; not
+ *     so the number of queries
  * @param workplace where the work goes
  */
 record AttentionLaunch(
@@ -27,6 +33,7 @@ record AttentionLaunch(
     Tensor v,
     long mostQueries,
     long mostKeys,
+    boolean lengthsMayChange,
     Workplace workplace) {
   Device device() {
     return workplace.device();
@@ -34,6 +41,53 @@ record AttentionLaunch(
 
   Stream stream() {
     return workplace.stream();
+  }
+
+  /**
+   * In how many pieces of so many keys, at absolute multiples of that, those lie that the queries
+   * of a sequence see; at most, where lengths may change.
+   *
+   * @param b the sequence's index; it has queries
+   */
+  long pieces(int b, long keys) {
+    Sequence sequence = call.sequence(b);
+    return lengthsMayChange
+        ? mostPieces(call.attention().mask(), sequence, keys)
+        : pieces(call.attention().mask(), sequence, keys);
+  }
+
+  private static long pieces(Mask mask, Sequence sequence, long keys) {
+    long begin = mask.begin(sequence, 0);
+    long end = mask.end(sequence, sequence.queries() - 1);
+    return begin < end ? Math.ceilDiv(end, keys) - begin / keys : 0;
+  }
+
+  private long mostPieces(Mask mask, Sequence sequence, long keys) {
+    long seen = mostKeys;
+    for (Alignment alignment : Alignment.values()) {
+      // Aligned bottom-right, the last query stands at the last key: none is to its right.
+      long[] reach = {mostKeys, alignment == Alignment.BOTTOM_RIGHT ? 0 : mostKeys};
+      narrow(mask, alignment, reach);
+      seen = Math.min(seen, reach[0] + reach[1] + sequence.queries());
+    }
+    if (seen == 0) {
+      return 0;
+    }
+    long anywhere = Math.ceilDiv(seen - 1, keys) + 1;
+    boolean beginsAtZero = !call.keyValues().layout().equals("ring");
+    return beginsAtZero ? Math.min(anywhere, Math.ceilDiv(mostKeys, keys)) : anywhere;
+  }
+
+  /** Narrows how far a query sees to the left and to the right of its position of an alignment. */
+  private static void narrow(Mask mask, Alignment alignment, long[] reach) {
+    if (mask instanceof Mask.Causal causal && causal.alignment() == alignment) {
+      reach[1] = 0;
+    } else if (mask instanceof Mask.Window window && window.alignment() == alignment) {
+      reach[0] = Math.min(reach[0], window.left());
+      reach[1] = Math.min(reach[1], window.right());
+    } else if (mask instanceof Mask.And and) {
+      and.parts().forEach(part -> narrow(part, alignment, reach));
+    }
   }
 
   /** See {@link Kernels#get}. */

@@ -1,12 +1,11 @@
 package dev.foldmax.cuda;
 
-import static java.lang.foreign.ValueLayout.JAVA_BYTE;
-
 import dev.foldmax.DType;
 import dev.foldmax.Tensor;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The tables that go up with each call: its sequences and block tables. What was sent lately stays
@@ -16,22 +15,22 @@ import java.util.List;
 final class CallTables implements AutoCloseable {
   private static final int KEPT = 8;
 
-  /** Tables of more bytes travel through {@link HostTransfers}. */
-  private static final long SLOT_BYTES = 32 << 10;
-
-  /** As many tables can be under way before a call waits for one to arrive. */
-  private static final int SLOTS = 32;
-
   private final Workplace workplace;
   private final HostTransfers transfers;
   private final List<Kept> kept = new ArrayList<>(); // least recently used first
-  private final List<Slot> slots = new ArrayList<>();
-  private int nextSlot;
+  private @Nullable PinnedRing ring; // made by the first that is sent
 
-  private record Kept(MemorySegment bytes, long address) {}
+  /** A table on the device, and what is in it; its memory serves one table after the other. */
+  private static final class Kept {
+    private MemorySegment bytes = MemorySegment.NULL; // room for as many as on the device
+    private long size = -1; // of the table in it; -1 for none
+    private long address;
 
-  /** Pinned memory that a table leaves from, and when it has left. */
-  private record Slot(MemorySegment memory, Event left) {}
+    boolean holds(MemorySegment table) {
+      long wanted = table.byteSize();
+      return size == wanted && MemorySegment.mismatch(bytes, 0, size, table, 0, wanted) < 0;
+    }
+  }
 
   CallTables(Workplace workplace, HostTransfers transfers) {
     this.workplace = workplace;
@@ -40,52 +39,58 @@ final class CallTables implements AutoCloseable {
 
   /** The address of a table on the device, for the work that is enqueued before the next call. */
   long send(MemorySegment table) {
-    for (int i = kept.size() - 1; i >= 0; i--) {
+    int last = kept.size() - 1;
+    for (int i = last; i >= 0; i--) {
       Kept known = kept.get(i);
-      if (known.bytes.mismatch(table) < 0) {
-        kept.add(kept.remove(i));
+      if (known.holds(table)) {
+        if (i < last) {
+          kept.add(kept.remove(i));
+        }
         return known.address;
       }
     }
-    if (kept.size() == KEPT) {
-      workplace.pool().free(kept.removeFirst().address);
-    }
-    byte[] bytes = table.toArray(JAVA_BYTE);
-    long address = workplace.pool().allocate(bytes.length);
-    if (bytes.length <= SLOT_BYTES) {
-      sendFromSlot(bytes, address);
-    } else {
-      transfers.upload(Tensor.of(bytes, DType.I8, bytes.length), address);
-    }
-    kept.add(new Kept(MemorySegment.ofArray(bytes), address));
-    return address;
+    Kept place = kept.size() < KEPT ? new Kept() : kept.removeFirst();
+    place.size = -1; // what is thrown below leaves it empty, and freed or known
+    makeRoom(place, table.byteSize());
+    kept.add(place);
+    upload(table, place.address);
+    MemorySegment.copy(table, 0, place.bytes, 0, table.byteSize());
+    place.size = table.byteSize();
+    return place.address;
   }
 
-  private void sendFromSlot(byte[] bytes, long address) {
-    if (slots.size() < SLOTS) {
-      workplace.context().makeCurrent();
-      slots.add(
-          new Slot(CudaDriver.memHostAlloc(SLOT_BYTES), Event.forWaiting(workplace.context())));
-      nextSlot = slots.size() - 1;
+  private void makeRoom(Kept place, long bytes) {
+    long room = place.bytes.byteSize();
+    if (bytes <= room) {
+      return;
     }
-    Slot slot = slots.get(nextSlot);
-    nextSlot = (nextSlot + 1) % SLOTS;
-    slot.left.synchronize();
-    MemorySegment.copy(MemorySegment.ofArray(bytes), 0, slot.memory, 0, bytes.length);
-    workplace.context().makeCurrent();
-    CudaDriver.memcpyHtoDAsync(
-        address, slot.memory.address(), bytes.length, workplace.stream().handle());
-    slot.left.record(workplace.stream());
+    if (room > 0) {
+      workplace.pool().free(place.address);
+      place.bytes = MemorySegment.NULL;
+    }
+    int more = Math.toIntExact(Math.max(bytes, Math.min(2 * room, PinnedRing.MOST_BYTES)));
+    place.address = workplace.pool().allocate(more);
+    place.bytes = MemorySegment.ofArray(new byte[more]);
+  }
+
+  /** Enqueues a copy of a table to the device; it has been read on return. */
+  void upload(MemorySegment table, long address) {
+    if (table.byteSize() > PinnedRing.MOST_BYTES) {
+      transfers.upload(Tensor.of(table, DType.I8, table.byteSize()), address);
+      return;
+    }
+    if (ring == null) {
+      ring = new PinnedRing(workplace);
+    }
+    ring.upload(table, address);
   }
 
   /** Frees what lies on the host; nothing is under way. */
   @Override
   public void close() {
-    workplace.context().makeCurrent();
-    for (Slot slot : slots) {
-      slot.left.close();
-      CudaDriver.memFreeHost(slot.memory);
+    if (ring != null) {
+      ring.close();
+      ring = null;
     }
-    slots.clear();
   }
 }

@@ -173,7 +173,8 @@ public final class CudaBackend implements Backend {
    * Records calls for repetition by {@link CudaGraph#launch}. They are checked, their kernels are
    * compiled, and nothing is done yet. Other threads' calls wait meanwhile.
    *
-   * @param calls makes calls of this backend, on this thread and on tensors of the device alone
+   * @param calls makes calls of this backend, on this thread and on tensors of the device alone,
+   *     but for those that stay on the host always, as lengths do
    * @throws IllegalStateException if a call has a tensor of the host, or if calls are being
    *     recorded already
    */

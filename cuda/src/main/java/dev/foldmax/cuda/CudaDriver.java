@@ -91,6 +91,9 @@ final class CudaDriver {
   private static final MethodHandle STREAM_END_CAPTURE =
       bind("cuStreamEndCapture", HANDLE, ADDRESS);
 
+  private static final MethodHandle STREAM_GET_CAPTURE_INFO =
+      bind("cuStreamGetCaptureInfo_v2", HANDLE, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+
   private static final MethodHandle EVENT_CREATE = bind("cuEventCreate", ADDRESS, JAVA_INT);
   private static final MethodHandle EVENT_RECORD = bind("cuEventRecord", HANDLE, HANDLE);
   private static final MethodHandle EVENT_SYNCHRONIZE = bind("cuEventSynchronize", HANDLE);
@@ -168,6 +171,8 @@ final class CudaDriver {
       bind("cuGraphInstantiateWithFlags", ADDRESS, HANDLE, JAVA_LONG);
   private static final MethodHandle GRAPH_DESTROY = bind("cuGraphDestroy", HANDLE);
   private static final MethodHandle GRAPH_LAUNCH = bind("cuGraphLaunch", HANDLE, HANDLE);
+  private static final MethodHandle GRAPH_EXEC_KERNEL_NODE_SET_PARAMS =
+      bind("cuGraphExecKernelNodeSetParams_v2", HANDLE, HANDLE, ADDRESS);
   private static final MethodHandle GRAPH_EXEC_DESTROY = bind("cuGraphExecDestroy", HANDLE);
 
   private CudaDriver() {}
@@ -274,6 +279,26 @@ final class CudaDriver {
   static long streamEndCapture(long stream) {
     return returnedLong(
         "cuStreamEndCapture", out -> (int) STREAM_END_CAPTURE.invokeExact(stream, out));
+  }
+
+  /** The node of the graph being recorded that came last. */
+  @SuppressWarnings("restricted") // an array of the driver's with at least one element
+  static long streamGetLastCaptured(long stream) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment status = arena.allocate(JAVA_INT);
+      MemorySegment id = arena.allocate(JAVA_LONG);
+      MemorySegment graph = arena.allocate(HANDLE);
+      MemorySegment nodes = arena.allocate(ADDRESS);
+      MemorySegment count = arena.allocate(SIZE);
+      check(
+          "cuStreamGetCaptureInfo",
+          () -> (int) STREAM_GET_CAPTURE_INFO.invokeExact(stream, status, id, graph, nodes, count));
+      long found = count.get(SIZE, 0);
+      if (found != 1) {
+        throw new CudaException("cuStreamGetCaptureInfo: expected 1 node, got " + found, 0);
+      }
+      return nodes.get(ADDRESS, 0).reinterpret(HANDLE.byteSize()).get(HANDLE, 0);
+    }
   }
 
   static long eventCreate(boolean timing) {
@@ -531,6 +556,17 @@ final class CudaDriver {
 
   static void graphLaunch(long executable, long stream) {
     check("cuGraphLaunch", () -> (int) GRAPH_LAUNCH.invokeExact(executable, stream));
+  }
+
+  /**
+   * Changes a node for launches to come.
+   *
+   * @param parameters CUDA_KERNEL_NODE_PARAMS
+   */
+  static void graphExecKernelNodeSetParams(long executable, long node, MemorySegment parameters) {
+    check(
+        "cuGraphExecKernelNodeSetParams",
+        () -> (int) GRAPH_EXEC_KERNEL_NODE_SET_PARAMS.invokeExact(executable, node, parameters));
   }
 
   static void graphExecDestroy(long executable) {

@@ -25,7 +25,9 @@ public final class CudaProvider implements BackendProvider {
       return new Availability.Unusable("the NVIDIA driver fails: " + e.getMessage());
     } catch (LinkageError e) { // a function is missing, or native access was forbidden
       Throwable reason = e.getCause() == null ? e : e.getCause();
-      return new Availability.Unusable("the NVIDIA driver cannot be bound: " + reason);
+      return new Availability.Unusable(
+          "the NVIDIA driver cannot be bound: "
+              + (reason instanceof UnsatisfiedLinkError ? reason.getMessage() : reason));
     }
   }
 

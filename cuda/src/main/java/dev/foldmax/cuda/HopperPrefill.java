@@ -1,8 +1,10 @@
 package dev.foldmax.cuda;
 
+import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.foldmax.Attention;
 import dev.foldmax.DType;
 import dev.foldmax.KeyValues;
 import dev.foldmax.Phase;
@@ -21,7 +23,7 @@ import org.jspecify.annotations.Nullable;
 /** Launches attention_hopper.cu: many queries, F16 or BF16, on warp-group products of sm_90a. */
 final class HopperPrefill implements AttentionKernel {
   private static final String SOURCE = "attention_hopper.cu";
-  private static final String BIAS = "FOLDMAX_BIAS";
+  private static final String FORM = "FOLDMAX_FORM";
   private static final String REPAIR = "FOLDMAX_REPAIR";
 
   /** Hopper alone has these instructions, not its successors. */
@@ -35,8 +37,11 @@ final class HopperPrefill implements AttentionKernel {
   /** Queries of a warp group. */
   private static final int GROUP_QUERIES = 64;
 
-  /** Positions and shifts are bounded to this on either side, so that sums of two fit an int. */
-  private static final long FAR = 1L << 30;
+  /**
+   * Rows, positions and shifts are bounded to this on either side, so that sums of two fit an int:
+   * the coordinates of a tensor map are ints.
+   */
+  static final long FAR = 1L << 30;
 
   /** Bytes of keys and values that heads which run together may have: they stay in the L2 cache. */
   private static final long BYTES_TOGETHER = 32 << 20;
@@ -59,11 +64,64 @@ final class HopperPrefill implements AttentionKernel {
   private static final long QUERY_ROWS = SPANS + 36;
   private static final long PLAN_BYTES = 5 * TensorMap.BYTES - 64; // at a multiple of 64
 
+  private static final long CAPPING = SPANS + 40;
+
   /** struct Span: as many ints. */
   private static final int SPAN_INTS = 16;
 
+  // Capped scores: see struct Capping. With them tanh(y) / y is 1 + TANH_1 y^2 + TANH_2 y^4 to
+  // 1.3e-7 of it where |y| is at most NEAR.
+  private static final double NEAR = 0.2;
+  private static final double TANH_1 = -0.33329698170387595;
+  private static final double TANH_2 = 0.1303802734715892;
+
+  /** The powers of 2 between which TANH_2 with its units is far from the ends of float32. */
+  private static final double LEAST_FACTOR = 0x1p-100;
+
+  private static final double MOST_FACTOR = 0x1p100;
+
+  private static final double LOG2_E = 1 / Math.log(2);
+
+  /** The largest soft cap, in base 2, under which weights of BF16 need no maximum. */
+  private static final double MOST_BOUND = 80;
+
+  /** enum class Form. */
+  private enum Form {
+    PRODUCTS(0),
+    CAPPED(1),
+    BOUNDED(2),
+    SLOPED(3),
+    SUMS(4),
+    BIASED(5);
+
+    private final int number;
+
+    Form(int number) {
+      this.number = number;
+    }
+
+    static Form of(AttentionCall call) {
+      Attention attention = call.attention();
+      boolean isCapped = attention.softCap() != 0;
+      boolean isSloped = attention.alibiSlopes() != null;
+      if (attention.bias() != null) {
+        return BIASED;
+      }
+      if ((float) call.scale() < Float.MIN_NORMAL || (isCapped && isSloped)) {
+        return SUMS;
+      }
+      if (isCapped) {
+        boolean isBounded =
+            call.q().dtype() == DType.BF16 && attention.softCap() * LOG2_E <= MOST_BOUND;
+        return isBounded ? BOUNDED : CAPPED;
+      }
+      return isSloped ? SLOPED : PRODUCTS;
+    }
+  }
+
   private final Parameters parameters =
       Parameters.of(Arena.ofAuto(), AttentionArguments.LAYOUT.byteSize(), PLAN_BYTES);
+  private final TensorMap maps = new TensorMap(Arena.ofAuto());
   private final Map<Map<String, Integer>, Code> codes = new HashMap<>();
 
   /** Zeros on the device, which each launch leaves zero; 0 before the first. */
@@ -110,6 +168,7 @@ final class HopperPrefill implements AttentionKernel {
   @Override
   public void launch(AttentionLaunch launch) {
     AttentionCall call = launch.call();
+    checkRows(call);
     int type = AttentionArguments.typeNumber(launch.q().dtype());
     Map<String, Integer> macros =
         Map.of(
@@ -119,10 +178,8 @@ final class HopperPrefill implements AttentionKernel {
             Math.ceilDiv(call.keyDim(), PANEL) * PANEL,
             AttentionMacros.VALUE_DIM,
             Math.ceilDiv(call.valueDim(), PANEL) * PANEL,
-            AttentionMacros.SCORES,
-            AttentionMacros.scores(call),
-            BIAS,
-            call.attention().bias() == null ? 0 : 1);
+            FORM,
+            Form.of(call).number);
     Code code = codes.computeIfAbsent(macros, absent -> compile(launch, absent));
     MemorySegment.copy(
         launch.arguments(), 0, parameters.get(ARGUMENTS), 0, AttentionArguments.LAYOUT.byteSize());
@@ -130,6 +187,25 @@ final class HopperPrefill implements AttentionKernel {
     int grid = Math.min(works, launch.device().multiprocessors());
     launch(launch, code.kernel, code, grid);
     launch(launch, code.repair, code, grid);
+  }
+
+  /**
+   * Refuses tensors whose rows the kernel could not name. No other family can stand in, since it
+   * has other bits.
+   *
+   * @throws IllegalArgumentException that names the argument
+   */
+  static void checkRows(AttentionCall call) {
+    checkRows("q", "queries", call.q());
+    checkRows("keyValues", "keys", call.keyValues().keys());
+  }
+
+  private static void checkRows(String argument, String what, Tensor tensor) {
+    if (tensor.shape(2) > FAR) {
+      throw new IllegalArgumentException(
+          "%s: %s of %s have %d rows in a block, and this kernel takes at most %d: split the call"
+              .formatted(argument, what, tensor, tensor.shape(2), FAR));
+    }
   }
 
   private void launch(AttentionLaunch launch, Kernel kernel, Code code, int grid) {
@@ -161,36 +237,42 @@ final class HopperPrefill implements AttentionKernel {
     if (counters == 0) {
       counters = workplace.lastingZeros(COUNTER_BYTES);
     }
-    List<Integer> order = new ArrayList<>();
-    for (int b = 0; b < call.batch(); b++) {
-      if (call.phase(b) == Phase.PREFILL && call.sequence(b).queries() > 0) {
-        order.add(b);
-      }
-    }
-    order.sort(Comparator.comparingLong(b -> -work(call, b)));
+    SpanTable spans = new SpanTable(code.queries, code.keys);
+    int count = 0;
     int works = 0;
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment spans = arena.allocate(JAVA_INT, (order.size() + 1L) * SPAN_INTS);
-      for (int i = 0; i < order.size(); i++) {
-        writeSpan(spans, i, works, call, order.get(i), code.keys);
-        long blocks = Math.ceilDiv(call.sequence(order.get(i)).queries(), (long) code.queries);
-        works = Math.toIntExact(works + blocks * call.queryHeads());
+    for (int b = 0; b < call.batch(); b++) {
+      if (isPrefill(call, b)) {
+        count++;
+        works = Math.addExact(works, spans.works(call, b));
       }
-      spans.setAtIndex(JAVA_INT, (long) order.size() * SPAN_INTS, works);
-      plan.set(JAVA_LONG, SPANS, workplace.send(spans));
     }
+    plan.set(JAVA_LONG, SPANS, workplace.send(call, spans));
     plan.set(JAVA_LONG, COUNTERS, counters);
     plan.set(JAVA_LONG, FLAGS, launch.scratch((long) works * (code.threads / 32)));
-    plan.set(JAVA_INT, SPAN_COUNT, order.size());
+    plan.set(JAVA_INT, SPAN_COUNT, count);
     plan.set(JAVA_INT, WORKS, works);
     plan.set(JAVA_INT, HEAD_SPAN, headsTogether(launch));
     plan.set(JAVA_INT, QUERY_ROWS, Math.toIntExact(launch.q().shape(2)));
+    if (call.attention().softCap() != 0) {
+      writeCapping(plan.asSlice(CAPPING), call.scale(), AttentionArguments.softCap(call));
+    }
     return works;
   }
 
-  /** The pairs that a sequence's longest work is a part of: long ones are to begin early. */
-  private static long work(AttentionCall call, int b) {
-    return call.sequence(b).queries() * (call.sequence(b).endKey() - call.sequence(b).firstKey());
+  private static boolean isPrefill(AttentionCall call, int b) {
+    return call.phase(b) == Phase.PREFILL && call.sequence(b).queries() > 0;
+  }
+
+  private static void writeCapping(MemorySegment capping, double scale, double softCap) {
+    double ratio = scale / softCap;
+    double square = ratio * ratio;
+    double factor2 = TANH_2 * LOG2_E * scale * square * square;
+    boolean isHeld = factor2 > LEAST_FACTOR && factor2 < MOST_FACTOR;
+    capping.set(JAVA_FLOAT, 0, isHeld ? (float) (TANH_1 * LOG2_E * scale * square) : 0);
+    capping.set(JAVA_FLOAT, 4, isHeld ? (float) factor2 : 0);
+    capping.set(JAVA_FLOAT, 8, isHeld ? (float) (NEAR / ratio) : -1);
+    capping.set(JAVA_FLOAT, 12, (float) Math.clamp(ratio, Float.MIN_NORMAL, 0x1p126f));
+    capping.set(JAVA_FLOAT, 16, (float) (softCap * LOG2_E));
   }
 
   private static int headsTogether(AttentionLaunch launch) {
@@ -200,15 +282,56 @@ final class HopperPrefill implements AttentionKernel {
     return (int) Math.min(call.queryHeads(), keyHeads * call.group());
   }
 
-  private static void writeSpan(
-      MemorySegment spans, int index, int firstWork, AttentionCall call, int b, int tile) {
-    long[] fields = AttentionArguments.sequenceFields(call, b, call.sequence(b).queries());
-    forgetLaps(fields, call.keyValues(), tile);
-    long at = (long) index * SPAN_INTS;
-    spans.setAtIndex(JAVA_INT, at, firstWork);
-    spans.setAtIndex(JAVA_INT, at + 1, b);
-    for (int i = 0; i < fields.length; i++) {
-      spans.setAtIndex(JAVA_INT, at + 2 + i, (int) Math.clamp(fields[i], -FAR, FAR));
+  /**
+   * struct Span for each sequence, the ones with the most pairs first, and one more that ends them.
+   *
+   * @param queries of a work
+   * @param keys of a tile
+   */
+  private record SpanTable(int queries, int keys) implements CallTable {
+    @Override
+    public long byteSize(AttentionCall call) {
+      return (call.batch() + 1L) * SPAN_INTS * Integer.BYTES;
+    }
+
+    @Override
+    public void write(AttentionCall call, MemorySegment target) {
+      List<Integer> order = new ArrayList<>();
+      for (int b = 0; b < call.batch(); b++) {
+        if (isPrefill(call, b)) {
+          order.add(b);
+        }
+      }
+      order.sort(Comparator.comparingLong(b -> -pairs(call, b)));
+      int works = 0;
+      for (int i = 0; i < order.size(); i++) {
+        writeSpan(target, i, works, call, order.get(i));
+        works += works(call, order.get(i));
+      }
+      target.setAtIndex(JAVA_INT, (long) order.size() * SPAN_INTS, works);
+    }
+
+    /** How many works a sequence makes. */
+    int works(AttentionCall call, int b) {
+      long blocks = Math.ceilDiv(call.sequence(b).queries(), (long) queries);
+      return Math.toIntExact(blocks * call.queryHeads());
+    }
+
+    /** Of queries and keys: long works are to begin early. */
+    private static long pairs(AttentionCall call, int b) {
+      return call.sequence(b).queries() * (call.sequence(b).endKey() - call.sequence(b).firstKey());
+    }
+
+    private void writeSpan(
+        MemorySegment spans, int index, int firstWork, AttentionCall call, int b) {
+      long[] fields = AttentionArguments.sequenceFields(call, b, call.sequence(b).queries());
+      forgetLaps(fields, call.keyValues(), keys);
+      long at = (long) index * SPAN_INTS;
+      spans.setAtIndex(JAVA_INT, at, firstWork);
+      spans.setAtIndex(JAVA_INT, at + 1, b);
+      for (int i = 0; i < fields.length; i++) {
+        spans.setAtIndex(JAVA_INT, at + 2 + i, (int) Math.clamp(fields[i], -FAR, FAR));
+      }
     }
   }
 
@@ -232,7 +355,7 @@ final class HopperPrefill implements AttentionKernel {
     }
   }
 
-  private static void encode(MemorySegment map, Tensor t, int rows) {
+  private void encode(MemorySegment map, Tensor t, int rows) {
     encode(
         map,
         t.dtype(),
@@ -243,7 +366,7 @@ final class HopperPrefill implements AttentionKernel {
   }
 
   /** The output's map, from the arguments: unless copied by map, it is left as it is. */
-  private static void encodeOut(MemorySegment map, AttentionLaunch launch) {
+  private void encodeOut(MemorySegment map, AttentionLaunch launch) {
     MemorySegment arguments = launch.arguments();
     long out = AttentionArguments.OUT;
     DType type = launch.q().dtype();
@@ -273,12 +396,12 @@ final class HopperPrefill implements AttentionKernel {
    * @param strides in elements, of rows, heads, blocks
    * @param boxRows the rows of a box
    */
-  private static void encode(
+  private void encode(
       MemorySegment map, DType type, long address, long[] sizes, long[] strides, int boxRows) {
     long columns = sizes[0];
     boolean fillsPanels = columns % PANEL == 0;
     int panels = fillsPanels ? (int) (columns / PANEL) : 1;
-    TensorMap.encode(
+    maps.encode(
         map,
         type,
         address,

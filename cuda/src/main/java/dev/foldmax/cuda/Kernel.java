@@ -1,13 +1,9 @@
 package dev.foldmax.cuda;
 
-import java.lang.foreign.Arena;
-import org.jspecify.annotations.Nullable;
-
 /** A compiled kernel, loaded on a device. Launches are for the thread that has its stream. */
 final class Kernel {
   private final Context context;
   private final long handle;
-  private @Nullable DependentLaunch dependent;
   private int sharedBytesAllowed; // dynamic ones; more have to be asked for, whatever the sum
 
   Kernel(Context context, long handle) {
@@ -34,10 +30,8 @@ final class Kernel {
     if (gridX == 0 || gridY == 0 || gridZ == 0) {
       return;
     }
-    context.makeCurrent();
     allowShared(sharedBytes);
-    CudaDriver.launchKernel(
-        handle, gridX, gridY, gridZ, threads, sharedBytes, stream.handle(), parameters.pointers());
+    stream.launches().add(handle, gridX, gridY, gridZ, threads, sharedBytes, false, parameters);
   }
 
   /**
@@ -51,15 +45,8 @@ final class Kernel {
       launch(stream, grid, 1, 1, threads, sharedBytes, parameters);
       return;
     }
-    context.makeCurrent();
     allowShared(sharedBytes);
-    if (dependent == null) {
-      dependent = new DependentLaunch(Arena.ofAuto());
-    }
-    CudaDriver.launchKernelEx(
-        dependent.config(grid, threads, sharedBytes, stream.handle()),
-        handle,
-        parameters.pointers());
+    stream.launches().add(handle, grid, 1, 1, threads, sharedBytes, true, parameters);
   }
 
   /** How many blocks fit on the whole device at once. */
@@ -92,6 +79,7 @@ final class Kernel {
 
   private void allowShared(int bytes) {
     if (bytes > sharedBytesAllowed) {
+      context.makeCurrent();
       CudaDriver.funcSetAttribute(handle, CudaDriver.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes);
       sharedBytesAllowed = bytes;
     }

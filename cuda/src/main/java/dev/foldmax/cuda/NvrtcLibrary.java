@@ -65,7 +65,9 @@ final class NvrtcLibrary {
       }
       tooNew = nvrtc.version() + " (" + name + ")";
     }
-    return new Found(null, problem(driverVersion, tooNew));
+    String named = named(System::getProperty, System::getenv);
+    return new Found(
+        null, named != null && tooNew == null ? notThere(named) : problem(driverVersion, tooNew));
   }
 
   /**
@@ -79,6 +81,14 @@ final class NvrtcLibrary {
           NativeLibraries.onWindows() ? "nvrtc-builtins64_*.dll" : "libnvrtc-builtins.so.*";
       children(folder, builtins).forEach(file -> NativeLibraries.open(file.toString()));
     }
+  }
+
+  /** Why there is no compiler where the user said. */
+  static String notThere(String named) {
+    return "no NVRTC: "
+        + named
+        + ", which foldmax.nvrtc or FOLDMAX_NVRTC names, is neither a library that can be opened"
+        + " nor a folder with one";
   }
 
   /**
@@ -107,20 +117,28 @@ final class NvrtcLibrary {
       Function<String, @Nullable String> variables) {
     List<String> names = fileNames(driverVersion, NativeLibraries.onWindows());
     Set<String> all = new LinkedHashSet<>();
+    String named = named(properties, variables);
+    if (named == null) {
+      all.addAll(names);
+      addFiles(all, folders(variables), names);
+    } else if (Files.isDirectory(Path.of(named))) { // who names a library wants no other
+      addFiles(all, List.of(Path.of(named)), names);
+    } else {
+      all.add(named);
+    }
+    return all;
+  }
+
+  /** The file or folder that the user names, or null. */
+  private static @Nullable String named(
+      Function<String, @Nullable String> properties, Function<String, @Nullable String> variables) {
     for (String told :
         new String[] {properties.apply("foldmax.nvrtc"), variables.apply("FOLDMAX_NVRTC")}) {
       if (told != null && !told.isBlank()) {
-        if (Files.isDirectory(Path.of(told))) {
-          addFiles(all, List.of(Path.of(told)), names);
-        } else {
-          all.add(told);
-        }
-        return all; // who names a library wants no other
+        return told;
       }
     }
-    all.addAll(names);
-    addFiles(all, folders(variables), names);
-    return all;
+    return null;
   }
 
   private static List<String> fileNames(int driverVersion, boolean windows) {

@@ -1,6 +1,5 @@
 package dev.foldmax.cuda;
 
-import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
@@ -15,13 +14,20 @@ import java.lang.foreign.MemorySegment;
  */
 final class Parameters {
   /** The alignment of tensor maps, the most that any parameter asks for. */
-  private static final long ALIGNMENT = 64;
+  static final long ALIGNMENT = 64;
 
-  private final MemorySegment pointers;
+  /** The most parameters of a kernel, and the most bytes of all, as all devices take. */
+  static final int MOST = 16;
+
+  static final long MOST_BYTES = 4096;
+
+  private final MemorySegment block;
+  private final long[] places;
   private final MemorySegment[] values;
 
-  private Parameters(MemorySegment pointers, MemorySegment[] values) {
-    this.pointers = pointers;
+  private Parameters(MemorySegment block, long[] places, MemorySegment[] values) {
+    this.block = block;
+    this.places = places;
     this.values = values;
   }
 
@@ -31,18 +37,38 @@ final class Parameters {
    * @param byteSizes in the kernel's order: 8 for pointers and int64, 4 for int and float
    */
   static Parameters of(Arena arena, long... byteSizes) {
-    MemorySegment pointers = arena.allocate(ADDRESS, byteSizes.length);
+    long[] places = new long[byteSizes.length];
+    long size = 0;
+    for (int i = 0; i < byteSizes.length; i++) {
+      places[i] = size;
+      size += Math.ceilDiv(byteSizes[i], ALIGNMENT) * ALIGNMENT;
+    }
+    if (byteSizes.length > MOST || size > MOST_BYTES) {
+      throw new IllegalArgumentException(
+          "byteSizes: at most %d parameters and %d bytes, got %d and %d"
+              .formatted(MOST, MOST_BYTES, byteSizes.length, size));
+    }
+    MemorySegment block = arena.allocate(size, ALIGNMENT);
     MemorySegment[] values = new MemorySegment[byteSizes.length];
     for (int i = 0; i < values.length; i++) {
-      values[i] = arena.allocate(byteSizes[i], ALIGNMENT);
-      pointers.setAtIndex(ADDRESS, i, values[i]);
+      values[i] = block.asSlice(places[i], byteSizes[i]);
     }
-    return new Parameters(pointers, values);
+    return new Parameters(block, places, values);
   }
 
-  /** The array of pointers that the driver takes. */
-  MemorySegment pointers() {
-    return pointers;
+  /**
+   * Copies all parameters.
+   *
+   * @param pointers room for {@link #MOST} addresses: what the driver takes
+   * @param target room for {@link #MOST_BYTES}, to which they will point
+   * @return how many bytes it was, a multiple of {@link #ALIGNMENT}
+   */
+  long copyTo(MemorySegment pointers, MemorySegment target) {
+    MemorySegment.copy(block, 0, target, 0, block.byteSize());
+    for (int i = 0; i < places.length; i++) {
+      pointers.setAtIndex(JAVA_LONG, i, target.address() + places[i]);
+    }
+    return block.byteSize();
   }
 
   /** A parameter's memory: for structures and tensor maps. */

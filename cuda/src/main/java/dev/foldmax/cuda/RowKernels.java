@@ -58,8 +58,22 @@ final class RowKernels {
   /** Blocks of a launch; rows beyond go to a further one. */
   private static final long MOST_BLOCKS = 1 << 30;
 
+  /** Where a kernel of softmax or logSoftmax keeps a row while it reads it. */
+  private sealed interface RowPlace {
+    String source();
+
+    Map<String, Integer> macros(DType type, boolean isLog);
+  }
+
+  private record MapKernel(RowPlace place, DType type, boolean isLog) {}
+
   /** A row in the registers of some threads, each with some packs. */
-  private record InRegisters(int threads, int packs) {
+  private record InRegisters(int threads, int packs) implements RowPlace {
+    @Override
+    public String source() {
+      return REGISTERS_SOURCE;
+    }
+
     int bytes() {
       return threads * packs * PACK_BYTES;
     }
@@ -72,7 +86,8 @@ final class RowKernels {
       return threads * rowsOfABlock();
     }
 
-    Map<String, Integer> macros(DType type, boolean isLog) {
+    @Override
+    public Map<String, Integer> macros(DType type, boolean isLog) {
       return Map.of(
           "FOLDMAX_TYPE",
           AttentionArguments.typeNumber(type),
@@ -96,14 +111,21 @@ final class RowKernels {
           new InRegisters(1024, 8));
 
   /** A row in a cluster of blocks, each with some chunks in shared memory. */
-  private record InCluster(int chunks, int blocks) {
+  private record InCluster(int chunks, int blocks) implements RowPlace {
+    @Override
+    public String source() {
+      return CLUSTER_SOURCE;
+    }
+
     private static final int CHUNK_BYTES = 16 << 10;
 
     /** More than a block has beside its chunks: barriers and states. */
     private static final int OTHER_SHARED_BYTES = 1 << 10;
 
-    /** Consumers and the producer warp. */
-    private static final int THREADS = 512 + WARP;
+    private static final int CONSUMERS = 512;
+
+    /** Up to so many chunks, registers hold two rows: IS_LATE in rows_cluster.cu. */
+    private static final int MOST_CHUNKS_LATE = 4;
 
     int bytes() {
       return sharedBytes() * blocks;
@@ -113,12 +135,18 @@ final class RowKernels {
       return chunks * CHUNK_BYTES;
     }
 
+    /** Consumers, the producer warp, and with two rows in registers the messenger warp. */
+    int threads() {
+      return CONSUMERS + (chunks <= MOST_CHUNKS_LATE ? 2 : 1) * WARP;
+    }
+
     boolean fits(Device device) {
       return device.capability() >= CLUSTER_CAPABILITY
           && sharedBytes() + OTHER_SHARED_BYTES <= device.sharedBytes();
     }
 
-    Map<String, Integer> macros(DType type, boolean isLog) {
+    @Override
+    public Map<String, Integer> macros(DType type, boolean isLog) {
       return Map.of(
           "FOLDMAX_TYPE",
           AttentionArguments.typeNumber(type),
@@ -132,7 +160,12 @@ final class RowKernels {
   }
 
   private static final List<InCluster> IN_CLUSTERS =
-      List.of(new InCluster(4, 4), new InCluster(4, 8), new InCluster(8, 8));
+      List.of(
+          new InCluster(4, 4),
+          new InCluster(4, 8),
+          new InCluster(5, 8),
+          new InCluster(6, 8),
+          new InCluster(8, 8));
 
   /** struct RowArguments. */
   private static final long BYTES = 72;
@@ -141,6 +174,9 @@ final class RowKernels {
   private final SelectionKernels selection;
   private final MergeKernel merge;
   private final Parameters parameters = Parameters.of(Arena.ofAuto(), BYTES);
+
+  /** Kernels of softmax and logSoftmax: to find one by its macros takes as long as its launch. */
+  private final Map<MapKernel, Kernel> maps = new HashMap<>();
 
   /** How many blocks or clusters of a persistent kernel the device holds at once. */
   private final Map<Kernel, Integer> resident = new HashMap<>();
@@ -194,7 +230,7 @@ final class RowKernels {
   }
 
   private void mapInRegisters(boolean isLog, InRegisters kind, DeviceRows x, DeviceRows out) {
-    Kernel kernel = kernel(REGISTERS_SOURCE, "softmax", kind.macros(x.type(), isLog));
+    Kernel kernel = kernel(kind, x.type(), isLog);
     long rowsOfALaunch = MOST_BLOCKS * kind.rowsOfABlock();
     for (long row = 0; row < x.rows(); row += rowsOfALaunch) {
       long rows = Math.min(rowsOfALaunch, x.rows() - row);
@@ -205,15 +241,13 @@ final class RowKernels {
   }
 
   private void mapInClusters(boolean isLog, InCluster kind, DeviceRows x, DeviceRows out) {
-    Kernel kernel = kernel(CLUSTER_SOURCE, "softmax", kind.macros(x.type(), isLog));
+    Kernel kernel = kernel(kind, x.type(), isLog);
     int clusters =
         resident.computeIfAbsent(
-            kernel,
-            each -> each.residentClusters(kind.blocks, InCluster.THREADS, kind.sharedBytes()));
+            kernel, each -> each.residentClusters(kind.blocks, kind.threads(), kind.sharedBytes()));
     setX(x, 0, x.rows());
     setOut(out, 0);
-    launch(
-        kernel, Math.min(clusters, x.rows()) * kind.blocks, InCluster.THREADS, kind.sharedBytes());
+    launch(kernel, Math.min(clusters, x.rows()) * kind.blocks, kind.threads(), kind.sharedBytes());
   }
 
   private void mapInTwoReadings(boolean isLog, DeviceRows x, DeviceRows out) {
@@ -306,6 +340,17 @@ final class RowKernels {
   /** The macros of a kernel that reads rows of a type, which is not F64. */
   static Map<String, Integer> macros(DType type) {
     return Map.of("FOLDMAX_TYPE", AttentionArguments.typeNumber(type));
+  }
+
+  private Kernel kernel(RowPlace place, DType type, boolean isLog) {
+    MapKernel key = new MapKernel(place, type, isLog);
+    Kernel known = maps.get(key);
+    if (known != null) {
+      return known;
+    }
+    Kernel kernel = kernel(place.source(), "softmax", place.macros(type, isLog));
+    maps.put(key, kernel);
+    return kernel;
   }
 
   private Kernel kernel(String source, String entry, Map<String, Integer> macros) {

@@ -20,8 +20,10 @@ final class SequenceBounds {
   private final Sequence sequence;
   private long begin = -FAR;
   private long end = FAR;
-  private final long[] prefix = {FAR, FAR};
-  private final long[] prefixShift = {-FAR, -FAR};
+  private long bottomPrefix = FAR;
+  private long bottomShift = -FAR;
+  private long topPrefix = FAR;
+  private long topShift = -FAR;
 
   private SequenceBounds(Sequence sequence) {
     this.sequence = sequence;
@@ -48,9 +50,14 @@ final class SequenceBounds {
       case Mask.Prefix part -> {
         Tensor lengths = part.lengths();
         long index = lengths.shape(0) == 1 ? 0 : sequence.batch();
-        int slot = part.alignment() == Alignment.BOTTOM_RIGHT ? 0 : 1;
-        prefix[slot] = Math.min(prefix[slot], lengths.longAt(index * lengths.stride(0)));
-        prefixShift[slot] = offset(part.alignment()) + 1;
+        long length = lengths.longAt(index * lengths.stride(0));
+        if (part.alignment() == Alignment.BOTTOM_RIGHT) {
+          bottomPrefix = Math.min(bottomPrefix, length);
+          bottomShift = offset(part.alignment()) + 1;
+        } else {
+          topPrefix = Math.min(topPrefix, length);
+          topShift = offset(part.alignment()) + 1;
+        }
       }
       case Mask.And and -> and.parts().forEach(this::add);
       case Mask.None none -> {}
@@ -71,11 +78,13 @@ final class SequenceBounds {
     return Math.clamp(end, -FAR, FAR);
   }
 
-  long prefix(int slot) {
-    return prefix[slot];
+  /** The shortest prefix of those with an alignment; {@link #FAR} without any. */
+  long prefix(Alignment alignment) {
+    return alignment == Alignment.BOTTOM_RIGHT ? bottomPrefix : topPrefix;
   }
 
-  long prefixShift(int slot) {
-    return prefixShift[slot];
+  /** Where a query's own reach ends that has such a prefix, from its index. */
+  long prefixShift(Alignment alignment) {
+    return alignment == Alignment.BOTTOM_RIGHT ? bottomShift : topShift;
   }
 }

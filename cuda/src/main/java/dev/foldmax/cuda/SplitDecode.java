@@ -3,12 +3,13 @@ package dev.foldmax.cuda;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
-import dev.foldmax.Phase;
 import dev.foldmax.Rescale;
-import dev.foldmax.Sequence;
 import dev.foldmax.spi.AttentionCall;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemoryLayout;
+import java.lang.foreign.MemoryLayout.PathElement;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.StructLayout;
 import java.util.HashMap;
 import java.util.Map;
 
@@ -32,11 +33,27 @@ abstract class SplitDecode implements AttentionKernel {
   /** The largest head dimension whose tiles fit in shared memory. */
   static final int MOST_DIM = 256;
 
-  /** The parameters of both kernels: struct AttentionArguments and struct DecodePlan. */
-  private static final long PLAN_BYTES = 40;
+  /** Struct DecodePlan. */
+  private static final StructLayout PLAN =
+      MemoryLayout.structLayout(
+          JAVA_LONG.withName("outputs"),
+          JAVA_LONG.withName("sums"),
+          JAVA_LONG.withName("firstUnits"),
+          JAVA_INT.withName("sequenceUnits"),
+          JAVA_INT.withName("units"),
+          JAVA_INT.withName("levels"),
+          JAVA_INT.withName("rowWarps"));
+
+  private static final long OUTPUTS = offset("outputs");
+  private static final long SUMS = offset("sums");
+  private static final long FIRST_UNITS = offset("firstUnits");
+  private static final long SEQUENCE_UNITS = offset("sequenceUnits");
+  private static final long UNITS = offset("units");
+  private static final long LEVELS = offset("levels");
+  private static final long ROW_WARPS = offset("rowWarps");
 
   private final Parameters parameters =
-      Parameters.of(Arena.ofAuto(), AttentionArguments.LAYOUT.byteSize(), PLAN_BYTES);
+      Parameters.of(Arena.ofAuto(), AttentionArguments.LAYOUT.byteSize(), PLAN.byteSize());
   private final Map<Variant, Kernels> kernels = new HashMap<>();
 
   /** What a pair of kernels is compiled for; the codes of types mean what each source says. */
@@ -72,38 +89,44 @@ abstract class SplitDecode implements AttentionKernel {
     return call.attention().rescale() == Rescale.LAZY ? 2 : 0;
   }
 
+  private static long offset(String field) {
+    return PLAN.byteOffset(PathElement.groupElement(field));
+  }
+
   @Override
   public void launch(AttentionLaunch launch) {
     AttentionCall call = launch.call();
-    long rows = launch.mostQueries() * call.group();
-    int unitRows = unitRows(call, rows);
+    int unitRows = unitRows(call, launch.mostQueries() * call.group());
     Variant variant = variant(launch, unitRows);
     Kernels pair = kernels.computeIfAbsent(variant, key -> load(launch, key));
-    long rowTiles = Math.ceilDiv(rows, (long) unitRows);
-    long tiles = call.batch() * (long) call.keyHeads() * rowTiles;
-    int levels = 0;
+    DecodeWork work = new DecodeWork(launch, unitRows, CELL);
     long leastUnits = (long) (UNITS_OF_A_BLOCK * pair.residentBlocks);
-    while (levels < pair.shape.mostLevels() && tiles * mostChunks(call, levels + 1) >= leastUnits) {
+    int levels = 0;
+    while (levels < pair.shape.mostLevels() && work.units(levels + 1) >= leastUnits) {
       levels++;
     }
-    long chunks = mostChunks(call, levels);
-    int units = Math.toIntExact(tiles * chunks);
+    int units = Math.toIntExact(work.units(levels));
+    int rowWarps = work.mostChunks(levels) <= FEW_CHUNKS ? 1 : FOLD_WARPS;
     MemorySegment plan = parameters.get(1);
-    long states = tiles * chunks * unitRows;
-    plan.set(JAVA_LONG, 0, launch.scratch(states * variant.valueDim * Float.BYTES));
-    plan.set(JAVA_LONG, 8, launch.scratch(states * 2 * Float.BYTES));
-    plan.set(JAVA_INT, 16, Math.toIntExact(rowTiles));
-    plan.set(JAVA_INT, 20, Math.toIntExact(chunks));
-    plan.set(JAVA_INT, 24, levels);
-    plan.set(JAVA_INT, 28, units);
-    int rowWarps = chunks <= FEW_CHUNKS ? 1 : FOLD_WARPS;
-    plan.set(JAVA_INT, 32, rowWarps);
+    long states = (long) units * unitRows;
+    plan.set(JAVA_LONG, OUTPUTS, launch.scratch(states * variant.valueDim * Float.BYTES));
+    plan.set(JAVA_LONG, SUMS, launch.scratch(states * 2 * Float.BYTES));
+    plan.set(JAVA_LONG, FIRST_UNITS, 0);
+    plan.set(JAVA_INT, SEQUENCE_UNITS, units / call.batch());
+    plan.set(JAVA_INT, UNITS, units);
+    plan.set(JAVA_INT, LEVELS, levels);
+    plan.set(JAVA_INT, ROW_WARPS, rowWarps);
+    if (!work.isEven(levels)) {
+      try (Arena arena = Arena.ofConfined()) {
+        plan.set(JAVA_LONG, FIRST_UNITS, launch.workplace().send(work.firstUnits(levels, arena)));
+      }
+    }
     parameters.get(0).copyFrom(launch.arguments());
     prepare(parameters.get(0));
     Shape shape = pair.shape;
     int grid = Math.min(units, pair.residentBlocks);
-    pair.decode.launch(
-        launch.stream(), grid, 1, 1, shape.threads(), shape.sharedBytes(), parameters);
+    pair.decode.launchDependent(
+        launch.stream(), grid, shape.threads(), shape.sharedBytes(), parameters);
     long outputRows = launch.mostQueries() * call.queryHeads() * call.batch();
     pair.fold.launchDependent(
         launch.stream(),
@@ -123,20 +146,5 @@ abstract class SplitDecode implements AttentionKernel {
     Kernel fold = launch.kernel(source(), "foldChunks", macros);
     int resident = decode.residentBlocks(shape.threads(), shape.sharedBytes());
     return new Kernels(decode, fold, shape, resident);
-  }
-
-  /** The most chunks of a sequence: from the one with the first visible key to the last. */
-  private static long mostChunks(AttentionCall call, int levels) {
-    long keys = (long) CELL << levels;
-    long most = 1;
-    for (int b = 0; b < call.batch(); b++) {
-      Sequence sequence = call.sequence(b);
-      if (sequence.queries() > 0 && call.phase(b) == Phase.DECODE) {
-        long begin = call.attention().mask().begin(sequence, 0);
-        long end = call.attention().mask().end(sequence, sequence.queries() - 1);
-        most = Math.max(most, Math.ceilDiv(end, keys) - begin / keys);
-      }
-    }
-    return most;
   }
 }

@@ -40,9 +40,11 @@ final class Staging {
     }
     noteHost(tensor);
     Tensor distinct = withoutRepeats(tensor);
-    Tensor copy = workplace.scratch(distinct.dtype(), distinct.shape());
-    transfers.upload(distinct, copy.deviceAddress());
-    return copy.expand(tensor.shape());
+    int[] order = memoryOrder(distinct);
+    Tensor inOrder = distinct.permute(order); // so that it is read from end to end
+    Tensor copy = workplace.scratch(inOrder.dtype(), inOrder.shape());
+    transfers.upload(inOrder, copy.deviceAddress());
+    return copy.permute(inverse(order)).expand(tensor.shape());
   }
 
   /** As {@link #read}, for a tensor that may be missing. */
@@ -175,8 +177,19 @@ final class Staging {
       noteHost(target);
       checkOwn(source);
       download(source, target);
+      return;
+    }
+    checkOwn(target);
+    boolean asItIs =
+        source.isOnHost()
+            && source.dtype() == target.dtype()
+            && target.isContiguous()
+            && withoutRepeats(source) == source
+            && isInMemoryOrder(source);
+    if (asItIs) {
+      noteHost(source);
+      transfers.upload(source, target.deviceAddress());
     } else {
-      checkOwn(target);
       copies.copy(read(source), target);
     }
   }
@@ -280,6 +293,41 @@ final class Staging {
       }
     }
     return distinct;
+  }
+
+  /** The axes of a tensor by their strides, the longest first. */
+  private static int[] memoryOrder(Tensor tensor) {
+    int[] order = new int[tensor.rank()];
+    for (int axis = 0; axis < order.length; axis++) {
+      int place = axis;
+      for (; place > 0 && tensor.stride(axis) > tensor.stride(order[place - 1]); place--) {
+        order[place] = order[place - 1];
+      }
+      order[place] = axis;
+    }
+    return order;
+  }
+
+  /** Whether strides never grow from axis to axis. */
+  private static boolean isInMemoryOrder(Tensor tensor) {
+    long previous = Long.MAX_VALUE;
+    for (int axis = 0; axis < tensor.rank(); axis++) {
+      if (tensor.shape(axis) > 1) {
+        if (tensor.stride(axis) > previous) {
+          return false;
+        }
+        previous = tensor.stride(axis);
+      }
+    }
+    return true;
+  }
+
+  private static int[] inverse(int[] order) {
+    int[] places = new int[order.length];
+    for (int place = 0; place < order.length; place++) {
+      places[order[place]] = place;
+    }
+    return places;
   }
 
   private void checkOwn(Tensor tensor) {

@@ -2,6 +2,7 @@ package dev.foldmax.cuda;
 
 import dev.foldmax.DType;
 import dev.foldmax.Tensor;
+import dev.foldmax.spi.AttentionCall;
 import dev.foldmax.spi.DeviceMemory;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -29,6 +30,7 @@ final class Workplace implements AutoCloseable {
   private static final long KEPT_SCRATCH_BYTES = 16 << 20;
 
   private static final long SCRATCH_ALIGNMENT = 256;
+  private static final long LEAST_TABLE_BYTES = 16 << 10;
 
   private final ReentrantLock lock = new ReentrantLock();
   private final Context context;
@@ -38,6 +40,7 @@ final class Workplace implements AutoCloseable {
   private final HostTransfers transfers;
   private final CallTables tables;
   private final CopyKernel copies;
+  private MemorySegment tableMemory = MemorySegment.NULL; // where a call's tables are written
   private final List<Long> scratch = new ArrayList<>();
   private long keptScratch; // 0 before it is first asked for
   private long keptScratchTaken;
@@ -75,12 +78,32 @@ final class Workplace implements AutoCloseable {
     return pool;
   }
 
+  /** The tables of calls. */
+  CallTables tables() {
+    return tables;
+  }
+
   /** How the current call's tensors come to the device and back. */
   Staging staging() {
     return new Staging(this, transfers, copies);
   }
 
-  /** See {@link CallTables#send}. */
+  /** Where the device finds a table of the current call; a graph fills it anew for each launch. */
+  long send(AttentionCall call, CallTable table) {
+    if (capture != null) {
+      return capture.tables().add(call, table, capture);
+    }
+    long size = table.byteSize(call);
+    if (size > tableMemory.byteSize()) {
+      tableMemory = Arena.ofAuto().allocate(Math.max(size, LEAST_TABLE_BYTES), Long.BYTES);
+    }
+    MemorySegment bytes = tableMemory.asSlice(0, size);
+    bytes.fill((byte) 0);
+    table.write(call, bytes);
+    return tables.send(bytes);
+  }
+
+  /** The same for a table that stays what it is. */
   long send(MemorySegment table) {
     return capture == null ? tables.send(table) : sendAside(table, capture);
   }
@@ -134,9 +157,15 @@ final class Workplace implements AutoCloseable {
   /** Ends a call: its scratch memory is free once its work is done. */
   void leave() {
     try {
-      scratch.forEach(pool::free);
-      scratch.clear();
+      stream.flush();
+      if (!scratch.isEmpty()) {
+        scratch.forEach(pool::free);
+        scratch.clear();
+      }
       keptScratchTaken = 0;
+      if (capture != null) {
+        capture.endCall();
+      }
     } finally {
       lock.unlock();
     }
@@ -156,7 +185,7 @@ final class Workplace implements AutoCloseable {
   /** Uninitialised memory for the work of the current call, at a multiple of 256 bytes. */
   long scratch(long bytes) {
     if (capture != null) {
-      return capture.allocate(bytes);
+      return capture.scratch(bytes);
     }
     if (bytes <= KEPT_SCRATCH_BYTES - keptScratchTaken) {
       if (keptScratch == 0) {
@@ -302,6 +331,7 @@ final class Workplace implements AutoCloseable {
       } finally {
         aside.synchronize();
         if (!done) {
+          stream.synchronize();
           current.owned().forEach(pool::free);
         }
         current.freedLater().forEach(pool::free);
@@ -312,6 +342,7 @@ final class Workplace implements AutoCloseable {
   }
 
   private long record(Runnable calls, Capture current) {
+    stream.launches().setImmediate(true);
     context.makeCurrent();
     CudaDriver.streamBeginCapture(stream.handle());
     capture = current;
@@ -321,6 +352,8 @@ final class Workplace implements AutoCloseable {
       capture = null;
       endBroken();
       throw e;
+    } finally {
+      stream.launches().setImmediate(false);
     }
     capture = null;
     context.makeCurrent();
@@ -394,6 +427,7 @@ final class Workplace implements AutoCloseable {
           tables;
           copies) {
         stream.synchronize();
+        stream.releaseLaunches();
       }
     } finally {
       lock.unlock();

@@ -21,6 +21,14 @@ __device__ __forceinline__ void copyPart(unsigned to, const void* from, int byte
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
 }
 
+// The same of what is read once: it is the first to leave the L2 cache again.
+__device__ __forceinline__ void copyPartOnce(unsigned to, const void* from, int bytes) {
+  unsigned long long policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to),
+               "l"(from), "r"(bytes), "l"(policy));
+}
+
 __device__ __forceinline__ void waitForCopies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }

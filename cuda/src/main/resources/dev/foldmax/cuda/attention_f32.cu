@@ -18,10 +18,8 @@
 // repair  see repair.cuh
 #include "async.cuh"
 #include "launch.cuh"
-#include "repair.cuh"
+#include "prefill.cuh"
 #include "scores.cuh"
-#include "task.cuh"
-#include "where.cuh"
 
 namespace {
 
@@ -142,17 +140,11 @@ __device__ __forceinline__ float& component(float4& x, int i) {
 
 // One block's work on one task. Threads are (4, 2) warps of (4, 8) lanes over (BM, BN) and
 // (BM, SLICE): a thread has rows row(0..7) and columns 8 apart, of values 4 in a row.
-struct Block {
+struct Block : AtWork<Shared> {
   static constexpr int ROWS = 8;
   static constexpr int COLUMNS = BN / 16;
   static constexpr int GROUPS = SLICE / 64; // of 4 columns of values
 
-  const AttentionArguments& a;
-  Shared& shared;
-  const Task& task; // in shared memory, and so is the sequence
-  const Pass pass;
-  const Sequence& s;
-  const int keyHead;
   const int half;     // of the columns, a warp's
   const int lane8;    // of the columns within
   const int firstRow; // 4 apart from here
@@ -163,12 +155,7 @@ struct Block {
   Quad stagedQ[RESIDENT ? 1 : QUERY_QUADS];
 
   __device__ __forceinline__ Block(const AttentionArguments& a, Shared& shared, Pass pass)
-      : a(a),
-        shared(shared),
-        task(shared.work.task),
-        pass(pass),
-        s(shared.work.sequence),
-        keyHead(task.head / (a.queryHeads / a.keyHeads)),
+      : AtWork(a, shared, pass),
         half(threadIdx.x / 32 % 2),
         lane8(threadIdx.x % 8),
         firstRow(threadIdx.x / 64 * 32 + threadIdx.x % 32 / 8) {
@@ -185,11 +172,10 @@ struct Block {
   }
 
   __device__ __forceinline__ Quad fetchQuery(int r, int dim) const {
-    if (task.query + r >= s.queries || dim >= a.keyDim) {
+    if (!hasRow(r) || dim >= a.keyDim) {
       return {0, 0, 0, 0};
     }
-    const Place place = {s.queryBlock, s.queryRow + task.query + r};
-    return fetch(a.q, elementOf(a.q, place, task.head), dim);
+    return fetch(a.q, elementOf(a.q, placeOfRow(r), task.head), dim);
   }
 
   __device__ __forceinline__ Quad fetchKey(const Matrix& matrix, const Broadcast& scale,
@@ -579,11 +565,8 @@ struct Block {
         shared.p[row(i) * P_STRIDE + valueColumn(j / QUAD) + j % QUAD] =
             pass == Pass::TAINT ? o[i][j] : o[i][j] * end.factor + 0.0f;
       }
-      const int64 query = task.query + row(i);
-      if (pass != Pass::TAINT && a.lse.data != nullptr && task.slice == 0 && half == 0
-          && lane8 == 0 && query < s.queries) {
-        const Place place = {s.queryBlock, s.queryRow + query};
-        store(a.lse.data, a.lse.type, elementOf(a.lse, place, task.head), end.logSumExp);
+      if (half == 0 && lane8 == 0) {
+        storeLogSumExp(row(i), end.logSumExp);
       }
     }
     __syncthreads();
@@ -598,11 +581,10 @@ struct Block {
       const int r = at / (SLICE / QUAD);
       const int column = at % (SLICE / QUAD) * QUAD;
       const int dim = task.slice * SLICE + column;
-      if (task.query + r >= s.queries || dim >= a.valueDim) {
+      if (!hasRow(r) || dim >= a.valueDim) {
         continue;
       }
-      const Place place = {s.queryBlock, s.queryRow + task.query + r};
-      const int64 index = elementOf(a.out, place, task.head) + dim;
+      const int64 index = elementOf(a.out, placeOfRow(r), task.head) + dim;
       float x[QUAD];
 #pragma unroll
       for (int c = 0; c < QUAD; c++) {
@@ -621,17 +603,6 @@ struct Block {
   }
 };
 
-__device__ __forceinline__ bool attendTask(const AttentionArguments& a, Shared& shared,
-                                           const Task& task, Pass pass) {
-  begin(shared.work, a, task);
-  Block block(a, shared, pass);
-  if (task.query >= shared.work.sequence.queries) {
-    return false;
-  }
-  block.fold();
-  return block.finishRows();
-}
-
 } // namespace
 
 extern "C" __constant__ LaunchShape launchShape = {THREADS, sizeof(Shared), BM, SLICES};
@@ -641,11 +612,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
            int repair) {
   extern __shared__ float4 memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
-  Turn turn = firstTurn(noted, tasks, repair != 0);
-#pragma unroll 1
-  while (turn.task < tasks) {
-    const bool nonFinite =
-        attendTask(a, shared, taskOf(a, turn.task, BM, SLICES), turn.pass);
-    turn = nextTurn(noted, tasks, turn, nonFinite);
-  }
+  attendTasks<Block, BM, SLICES>(a, shared, noted, tasks, repair != 0);
 }

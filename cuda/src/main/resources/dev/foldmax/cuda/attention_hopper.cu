@@ -27,8 +27,12 @@
 // score is above -inf against a matrix of 1 where the value was not finite; what that counts
 // becomes NaN.
 //
+// Huge scores: a maximum in base 2 is rounded, which is as good as a maximum a little off, as long
+// as weights stay finite. Rows whose maximum is beyond FAR are noted and done again too, with
+// natural scores, from which the maximum is subtracted before anything is rounded.
+//
 // Options: FOLDMAX_TYPE 1 or 2; FOLDMAX_KEY_DIM and FOLDMAX_VALUE_DIM 64, 128, 192 or 256 (at least
-// Dqk and Dv); FOLDMAX_SCORES, and with GENERAL FOLDMAX_BIAS 1 where there is one; FOLDMAX_REPAIR.
+// Dqk and Dv); FOLDMAX_FORM, see enum class Form; FOLDMAX_REPAIR.
 // Rescale.ALWAYS only.
 // Grid: at most one block a multiprocessor, all resident; block and shared memory: hopperShape.
 // Positions and rows stay below 2^30.
@@ -41,23 +45,32 @@
 #include "state.cuh"
 #include "where.cuh"
 
-#ifndef FOLDMAX_BIAS
-#define FOLDMAX_BIAS 0
-#endif
 #ifndef FOLDMAX_REPAIR
 #define FOLDMAX_REPAIR 0
 #endif
 
 constexpr bool REPAIR = FOLDMAX_REPAIR != 0;
 constexpr Type TYPE = FOLDMAX_TYPE == 1 ? Type::F16 : Type::BF16;
-constexpr Scores SCORES = FOLDMAX_SCORES == 0 ? Scores::LINEAR : Scores::GENERAL;
+
+// What becomes of dot products; each form has the shortest way from them to weights.
+enum class Form {
+  PRODUCTS = 0, // scale > 0 and nothing else
+  CAPPED = 1,   // scale > 0 and a soft cap
+  BOUNDED = 2,  // the same with BF16 and a cap of at most 80 in base 2
+  SLOPED = 3,   // scale > 0 and ALiBi
+  SUMS = 4,     // anything without a bias
+  BIASED = 5    // anything
+};
+constexpr Form FORM = static_cast<Form>(FOLDMAX_FORM);
+constexpr bool IS_CAPPED = FORM == Form::CAPPED || FORM == Form::BOUNDED;
+// Weights of bounded scores are finite, and no more exact, under any maximum, so that it is 0 for
+// all rows: nothing to look for, and nothing to correct.
+constexpr bool IS_BOUNDED = FORM == Form::BOUNDED;
+static_assert(!IS_BOUNDED || FOLDMAX_TYPE == 2, "weights leave the range of float16");
 // Natural scores need one multiplication more for each weight, so only a bias, which may be
-// float32's lowest, gets them; other general scores are in base 2.
-constexpr bool BIASED = FOLDMAX_BIAS != 0;
-static_assert(!BIASED || SCORES == Scores::GENERAL, "a bias makes scores general");
-// What scores.cuh says of maxima in these units.
-constexpr Scores UNITS = BIASED ? Scores::GENERAL : Scores::LINEAR;
-constexpr float NATURAL_UNIT = BIASED ? 1.0f : LOG2_E;
+// float32's lowest, gets them; the others are in base 2.
+constexpr bool IS_NATURAL = FORM == Form::BIASED;
+constexpr float NATURAL_UNIT = IS_NATURAL ? 1.0f : LOG2_E;
 constexpr int KEY_DIM = FOLDMAX_KEY_DIM;
 constexpr int VALUE_DIM = FOLDMAX_VALUE_DIM;
 constexpr int WIDEST = KEY_DIM > VALUE_DIM ? KEY_DIM : VALUE_DIM;
@@ -66,11 +79,11 @@ constexpr int WIDEST = KEY_DIM > VALUE_DIM ? KEY_DIM : VALUE_DIM;
 // that take turns; wide ones want the registers.
 constexpr int GROUPS = WIDEST <= 64 ? 3 : 2;
 constexpr bool TURNS = WIDEST <= 64;
-constexpr bool IS_LINEAR = SCORES == Scores::LINEAR; // general scores take registers too
-constexpr int TILE = WIDEST > 192 ? (IS_LINEAR ? 80 : 64) // keys
+constexpr bool IS_LEAN = FORM < Form::SUMS; // others take registers too
+constexpr int TILE = WIDEST > 192 ? (IS_LEAN ? 80 : 64) // keys
                      : WIDEST > 128 ? 112
                      : WIDEST > 64  ? 128
-                                    : (IS_LINEAR ? 128 : 96);
+                                    : (FORM == Form::PRODUCTS ? 128 : 96);
 constexpr int KEY_STAGES = WIDEST <= 64 ? 4 : WIDEST <= 128 ? 3 : 2; // products wait for keys first
 constexpr int VALUE_STAGES = WIDEST <= 64 ? 4 : 2;
 constexpr int PRODUCER_REGISTERS = WIDEST <= 64 ? 32 : 40;
@@ -89,6 +102,20 @@ constexpr int STAGED_BYTES = OWN_STAGING || VALUE_DIM <= KEY_DIM ? QUERY_BYTES :
 constexpr int TILES_BYTES = GROUPS * STAGED_BYTES + KEY_STAGES * KEY_BYTES
                             + VALUE_STAGES * VALUE_BYTES
                             + (OWN_STAGING ? GROUPS * RESULT_BYTES : 0);
+
+// In base 2; products of float16 do not reach it.
+constexpr float FAR = 0x1p22f;
+// Natural, of sums of Form::BOUNDED: under less, products with small values might vanish.
+constexpr float LEAST_LOGARITHM = -14.0f;
+
+// The repair's passes over a work: as usual, with natural scores for rows with huge ones, and to
+// count what becomes NaN.
+enum class Pass { FOLD, FAR_ROWS, COUNT };
+__device__ __forceinline__ Pass after(Pass pass) {
+  return pass == Pass::FOLD && !IS_NATURAL ? Pass::FAR_ROWS
+         : pass != Pass::COUNT             ? Pass::COUNT
+                                           : Pass::FOLD;
+}
 
 constexpr int NAMED_PRODUCERS = 1;
 constexpr int NAMED_TURN = 2;    // one a group
@@ -113,6 +140,19 @@ struct alignas(16) Span {
   int alibiShift;
 };
 
+// A soft cap, for Form::CAPPED and Form::BOUNDED. Capped scores rise with dot products, so that the
+// largest of those is the row's maximum, and a weight is exp2(dot * factor - m) with a factor that
+// depends on the dot product's square: beside the square, a multiply-add for each coefficient is
+// all that a cap costs. How many an element gets is its own matter; a warp whose elements are all
+// near 0 takes the short way with all of them, and has the same bits.
+struct Capping {
+  float factor1; // of near ones: unit + factor1 square + factor2 square square
+  float factor2;
+  float nearest; // the largest |dot| that is near
+  float ratio;   // scale / cap
+  float cap;     // in base 2
+};
+
 // What the host adds to AttentionArguments.
 struct Plan {
   TensorMap q;   // boxes of GROUP_ROWS rows
@@ -126,6 +166,7 @@ struct Plan {
   int works;
   int headSpan;  // query heads whose keys and values stay in L2 together
   int queryRows; // of a block of out
+  Capping capping;
 };
 
 // A work as producers and consumers read it from shared memory.
@@ -427,8 +468,10 @@ __device__ __forceinline__ void produce(const AttentionArguments& a, const Plan&
     }
     if (w.firstTile < w.endTile) {
       if (REPAIR) {
-        bringAll<Values::FINITE_ONLY>(a, plan, w, keys, values, queryParity, leads);
-        queryParity ^= 1;
+        for (Pass pass = Pass::FOLD; pass != Pass::COUNT; pass = after(pass)) {
+          bringAll<Values::FINITE_ONLY>(a, plan, w, keys, values, queryParity, leads);
+          queryParity ^= 1;
+        }
         bringAll<Values::NON_FINITE>(a, plan, w, keys, values, queryParity, leads);
       } else {
         bringAll<Values::AS_THEY_ARE>(a, plan, w, keys, values, queryParity, leads);
@@ -459,14 +502,16 @@ struct Rows {
   int firstColumn;
   int everyBegin; // what all rows of the group see; nothing where there are masks
   int everyEnd;
-  float slope; // ALiBi's, in the unit of scores
+  int firstOfGroup; // query
+  float slope;      // ALiBi's, in the unit of scores
 
   __device__ __forceinline__ Rows(const AttentionArguments& a, const Work& w, int group) {
     const int lane = threadIdx.x & 31;
     row = group * GROUP_ROWS + ((threadIdx.x >> 5) & 3) * 16 + (lane >> 2);
     firstColumn = 2 * (lane & 3);
+    firstOfGroup = w.query(group * GROUP_ROWS);
     everyBegin = w.begin(w.query((group + 1) * GROUP_ROWS - 1));
-    everyEnd = w.end(w.query(group * GROUP_ROWS));
+    everyEnd = w.end(firstOfGroup);
     if (a.maskCount > 0) {
       everyEnd = min(everyBegin, everyEnd);
     }
@@ -498,57 +543,81 @@ __device__ __forceinline__ void loadBias(const AttentionArguments& a, const Work
   }
 }
 
-// tanh(x) / x - 1 for |x| <= CAPPED_FIRMLY as a polynomial in x^2, without its factor x^2; minimax,
-// off by 7e-7 of tanh.
-constexpr float CAPPED_FIRMLY = 0.75f;
-constexpr float TANH_1 = -0.333296676527198f;
-constexpr float TANH_2 = 0.13268237056430182f;
-constexpr float TANH_3 = -0.05027795424062f;
-constexpr float TANH_4 = 0.0131058366552973f;
+__device__ __forceinline__ float nearFactor(const Capping& capping, float unit, float dot) {
+  const float square = dot * dot;
+  return fmaf(fmaf(capping.factor2, square, capping.factor1), square, unit);
+}
 
-// Dot products to capped scores. tanh by exponential and reciprocal would triple the load of the
-// one unit that is busiest, so scores well below the cap, which is most, take a polynomial. Which of
-// the two an element takes is its own matter; a warp skips what none of its elements needs.
-__device__ __forceinline__ void capScores(float unit, float cap, float (&s)[SCORES_HELD]) {
-  const float inverse = 1.0f / cap;
-  const float square = inverse * inverse;
-  const float c1 = TANH_1 * square;
-  const float c2 = TANH_2 * square * square;
-  const float c3 = TANH_3 * square * square * square;
-  const float c4 = TANH_4 * square * square * square * square;
-  const auto firmly = [&](float x) {
-    const float xx = x * x;
-    const float polynomial = fmaf(fmaf(fmaf(c4, xx, c3), xx, c2), xx, c1);
-    return fmaf(x * xx, polynomial, x);
+// The capped score minus `shift`, of any dot product but a hidden one's. Without branches: all are
+// computed, and the one that holds is taken.
+__device__ __forceinline__ float cappedExponent(const Capping& capping, float unit, float dot,
+                                                float shift) {
+  const float y = dot * capping.ratio;
+  const float near = nearFactor(capping, unit, dot);
+  const float series = unit * tanhRatio(y * y);
+  const float beyond = tanhBeyond(y);
+  const bool isBeyond = fabsf(y) > TANH_SERIES;
+  const float factor = fabsf(dot) <= capping.nearest ? near : series;
+  return fmaf(isBeyond ? capping.cap : dot, isBeyond ? beyond : factor, -shift);
+}
+
+// A visible dot product of -inf is capped like others; hidden ones become -inf after this.
+__device__ __forceinline__ void liftInfinities(float (&s)[SCORES_HELD]) {
+  constexpr float LOWEST = -0x1.fffffep127f;
+#pragma unroll
+  for (int i = 0; i < SCORES_HELD; i++) s[i] = s[i] == EMPTY ? LOWEST : s[i];
+}
+
+// Form::SLOPED: dot products to base-2 scores, of row r minus offsets[r]. Where all of a tile lies
+// before a row's own position, the distance to its last key is the row's offset, and what is left
+// of ALiBi is one number for each column, whatever the row.
+__device__ __forceinline__ void slope(const Work& w, const Rows& rows, float unit, int tile,
+                                      float (&s)[SCORES_HELD], float (&offsets)[2]) {
+  constexpr int LAST = TILE - 1;
+  const int shift = w.span.alibiShift - tile * TILE;
+  const float first = rows.slope * (rows.firstColumn - LAST);
+  const float second = rows.slope * (rows.firstColumn + 1 - LAST);
+  const auto columnTerm = [&](int i) {
+    return fmaf(rows.slope, static_cast<float>(i / 4 * 8), i % 2 == 0 ? first : second);
   };
-  float largest = 0.0f;
+  int distances[2]; // from the tile's first column
 #pragma unroll
-  for (int i = 0; i < SCORES_HELD; i++) largest = fmaxf(largest, fabsf(s[i]));
-  const float limit = CAPPED_FIRMLY * fabsf(cap);
-  if (__any_sync(~0u, largest * fabsf(unit) > limit)) {
+  for (int r = 0; r < 2; r++) {
+    distances[r] = w.query(rows.row + 8 * r) + shift;
+    offsets[r] =
+        distances[r] >= LAST ? -rows.slope * static_cast<float>(distances[r] - LAST) : 0.0f;
+  }
+  if (rows.firstOfGroup + shift >= LAST) {
 #pragma unroll
-    for (int i = 0; i < SCORES_HELD; i++) {
-      const float x = s[i] * unit;
-      s[i] = fabsf(x) > limit ? cappedNearly(x, cap, inverse) : firmly(x);
-    }
+    for (int i = 0; i < SCORES_HELD; i++) s[i] = fmaf(s[i], unit, columnTerm(i));
   } else {
 #pragma unroll
-    for (int i = 0; i < SCORES_HELD; i++) s[i] = firmly(s[i] * unit);
+    for (int i = 0; i < SCORES_HELD; i++) {
+      const int distance = distances[i / 2 % 2];
+      const float plain =
+          -rows.slope
+          * fabsf(static_cast<float>(distance - rows.firstColumn) - (i / 4 * 8 + i % 2));
+      s[i] = fmaf(s[i], unit, distance >= LAST ? columnTerm(i) : plain);
+    }
   }
 }
 
-// Dot products to general scores, natural with a bias and else in base 2.
+// Dot products to general scores.
+template <bool NATURAL>
 __device__ __forceinline__ void toGeneral(const AttentionArguments& a, const Work& w,
-                                          const Rows& rows, float unit, int tile,
-                                          float (&s)[SCORES_HELD]) {
+                                          const Rows& rows, int tile, float (&s)[SCORES_HELD]) {
+  const float unit = NATURAL ? a.scale : a.scale * LOG2_E;
   const int tileColumn = tile * TILE + rows.firstColumn;
   if (a.softCap != 0.0f) {
-    capScores(unit, a.softCap * NATURAL_UNIT, s);
+    const float cap = NATURAL ? a.softCap : a.softCap * LOG2_E;
+    const float inverse = 1.0f / cap;
+#pragma unroll
+    for (int i = 0; i < SCORES_HELD; i++) s[i] = cappedNearly(s[i] * unit, cap, inverse);
   } else {
 #pragma unroll
     for (int i = 0; i < SCORES_HELD; i++) s[i] *= unit;
   }
-  if (BIASED) {
+  if (FORM == Form::BIASED) {
 #pragma unroll
     for (int r = 0; r < 2; r++) {
       float bias[SCORES_HELD / 2]; // in local memory, on purpose: products fill the registers
@@ -561,6 +630,7 @@ __device__ __forceinline__ void toGeneral(const AttentionArguments& a, const Wor
     }
   }
   if (a.slope.data != nullptr) {
+    const float slope = NATURAL && !IS_NATURAL ? rows.slope * LN_2 : rows.slope;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
       const float distance =
@@ -568,7 +638,7 @@ __device__ __forceinline__ void toGeneral(const AttentionArguments& a, const Wor
 #pragma unroll
       for (int i = 0; i < SCORES_HELD / 2; i++) {
         const int at = i / 2 * 4 + 2 * r + i % 2;
-        s[at] = fmaf(-rows.slope, fabsf(distance - (i / 2 * 8 + i % 2)), s[at]);
+        s[at] = fmaf(-slope, fabsf(distance - (i / 2 * 8 + i % 2)), s[at]);
       }
     }
   }
@@ -615,25 +685,30 @@ __device__ __forceinline__ void hide(const AttentionArguments& a, const Work& w,
       }
     }
   }
-  if ((tile + 1) * TILE > rows.everyEnd) {
 #pragma unroll
-    for (int r = 0; r < 2; r++) {
-      const int end = w.end(w.query(rows.row + 8 * r)) - tileColumn;
+  for (int half = 0; half < 2; half++) {
+    const int first = half * (SCORES_HELD / 4); // of a row's scores
+    const int left = tile * TILE + half * (TILE / 2);
+    if (left + TILE / 2 > rows.everyEnd) {
 #pragma unroll
-      for (int i = 0; i < SCORES_HELD / 2; i++) {
-        const int at = i / 2 * 4 + 2 * r + i % 2;
-        s[at] = i / 2 * 8 + i % 2 < end ? s[at] : EMPTY;
+      for (int r = 0; r < 2; r++) {
+        const int end = w.end(w.query(rows.row + 8 * r)) - tileColumn;
+#pragma unroll
+        for (int i = first; i < first + SCORES_HELD / 4; i++) {
+          const int at = i / 2 * 4 + 2 * r + i % 2;
+          s[at] = i / 2 * 8 + i % 2 < end ? s[at] : EMPTY;
+        }
       }
     }
-  }
-  if (tile * TILE < rows.everyBegin) {
+    if (left < rows.everyBegin) {
 #pragma unroll
-    for (int r = 0; r < 2; r++) {
-      const int begin = w.begin(w.query(rows.row + 8 * r)) - tileColumn;
+      for (int r = 0; r < 2; r++) {
+        const int begin = w.begin(w.query(rows.row + 8 * r)) - tileColumn;
 #pragma unroll
-      for (int i = 0; i < SCORES_HELD / 2; i++) {
-        const int at = i / 2 * 4 + 2 * r + i % 2;
-        s[at] = i / 2 * 8 + i % 2 >= begin ? s[at] : EMPTY;
+        for (int i = first; i < first + SCORES_HELD / 4; i++) {
+          const int at = i / 2 * 4 + 2 * r + i % 2;
+          s[at] = i / 2 * 8 + i % 2 >= begin ? s[at] : EMPTY;
+        }
       }
     }
   }
@@ -646,34 +721,38 @@ struct State {
   float l[2];
 };
 
-// Turns a tile's scores into weights; c is what O must be multiplied by before it takes them.
-__device__ __forceinline__ void weigh(float unit, State& state, float (&s)[SCORES_HELD],
-                                      float (&c)[2]) {
+// The largest score of a row's, of the whole tile.
+__device__ __forceinline__ float largestOf(const float (&s)[SCORES_HELD], int r) {
+  float even = s[2 * r];
+  float odd = s[2 * r + 1];
 #pragma unroll
-  for (int r = 0; r < 2; r++) {
-    float even = s[2 * r];
-    float odd = s[2 * r + 1];
-#pragma unroll
-    for (int i = 4; i < SCORES_HELD; i += 4) {
-      even = fmaxf(even, s[i + 2 * r]);
-      odd = fmaxf(odd, s[i + 2 * r + 1]);
-    }
-    float largest = fmaxf(even, odd);
-    largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
-    largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
-    const float m =
-        fmaxf(state.m[r], SCORES == Scores::LINEAR ? maximumOf<SCORES>(largest, unit) : largest);
-    // Not correctionOf: a maximum of +inf has made the row NaN already, and its test costs 2..4%.
-    c[r] = BIASED ? exp2Fast((state.m[r] - shift(m)) * LOG2_E) : correction(state.m[r], m);
-    state.m[r] = m;
+  for (int i = 4; i < SCORES_HELD; i += 4) {
+    even = fmaxf(even, s[i + 2 * r]);
+    odd = fmaxf(odd, s[i + 2 * r + 1]);
   }
-  const float shifts[2] = {shift(state.m[0]), shift(state.m[1])};
+  float largest = fmaxf(even, odd);
+  largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
+  return fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
+}
+
+// Takes a row's new maximum, and gives the correction to it.
+template <bool NATURAL>
+__device__ __forceinline__ float advance(State& state, int r, float tileMaximum) {
+  const float before = state.m[r];
+  const float m = fmaxf(before, tileMaximum);
+  state.m[r] = m;
+  // Not correctionOf: a maximum of +inf has made the row NaN already, and its test costs 2..4%.
+  return NATURAL ? exp2Fast((before - shift(m)) * LOG2_E) : correction(before, m);
+}
+
+// Scores become weights by `weightOf`, which is given row and score, and join l.
+template <typename WEIGHT>
+__device__ __forceinline__ void weighBy(State& state, float (&s)[SCORES_HELD],
+                                        const float (&c)[2], WEIGHT weightOf) {
   float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
   for (int i = 0; i < SCORES_HELD; i++) {
-    const float above = shifts[i / 2 % 2];
-    s[i] = SCORES == Scores::GENERAL && !BIASED ? exp2Fast(s[i] - above)
-                                                : weight<SCORES>(s[i], above, unit);
+    s[i] = weightOf(i / 2 % 2, s[i]);
     sums[i % 4] += s[i];
   }
 #pragma unroll
@@ -682,7 +761,83 @@ __device__ __forceinline__ void weigh(float unit, State& state, float (&s)[SCORE
   }
 }
 
-// The repair's second pass: 1 for every score above -inf.
+// Turns a tile's scores into weights; c is what O must be multiplied by before it takes them.
+template <bool NATURAL>
+__device__ __forceinline__ void weigh(float unit, const float (&offsets)[2], State& state,
+                                      float (&s)[SCORES_HELD], float (&c)[2]) {
+  constexpr bool AS_PRODUCTS = FORM == Form::PRODUCTS && !NATURAL;
+  float shifts[2];
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    const float largest = largestOf(s, r);
+    c[r] = advance<NATURAL>(state, r, AS_PRODUCTS ? largest * unit : largest + offsets[r]);
+    shifts[r] = shift(state.m[r]) - offsets[r];
+  }
+  weighBy(state, s, c, [&](int r, float score) {
+    return exp2Fast(AS_PRODUCTS ? fmaf(score, unit, -shifts[r])
+                    : NATURAL   ? (score - shifts[r]) * LOG2_E
+                                : score - shifts[r]);
+  });
+}
+
+// Whether all of a warp's are near.
+__device__ __forceinline__ bool areNear(const Capping& capping, const float (&s)[SCORES_HELD]) {
+  float reach = 0.0f;
+#pragma unroll
+  for (int i = 0; i < SCORES_HELD; i++) reach = fmaxf(reach, fabsf(s[i]));
+  return __all_sync(~0u, reach <= capping.nearest);
+}
+
+// As weigh, for Form::BOUNDED. Where anything is hidden, -inf is that and no dot product.
+template <bool HIDES>
+__device__ __forceinline__ void weighBounded(const Capping& capping, float unit, bool isNear,
+                                             State& state, float (&s)[SCORES_HELD],
+                                             float (&c)[2]) {
+  c[0] = c[1] = 1.0f;
+  state.m[0] = state.m[1] = 0.0f;
+  if (isNear) { // a hidden -inf has a factor of +inf, and weight 0
+    weighBy(state, s, c, [&](int, float dot) {
+      return exp2Fast(dot * nearFactor(capping, unit, dot));
+    });
+  } else {
+    weighBy(state, s, c, [&](int, float dot) {
+      const float x = cappedExponent(capping, unit, dot, 0.0f);
+      return exp2Fast(HIDES && dot == EMPTY ? EMPTY : x);
+    });
+  }
+}
+
+// The same for Form::CAPPED.
+template <bool HIDES>
+__device__ __forceinline__ void weighCapped(const Capping& capping, float unit, bool isNear,
+                                            State& state, float (&s)[SCORES_HELD],
+                                            float (&c)[2]) {
+  const float largest[2] = {largestOf(s, 0), largestOf(s, 1)};
+  float shifts[2];
+  if (isNear) { // a hidden -inf has a factor of +inf, and weight 0
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+      c[r] = advance<false>(state, r, largest[r] * nearFactor(capping, unit, largest[r]));
+      shifts[r] = shift(state.m[r]);
+    }
+    weighBy(state, s, c, [&](int r, float dot) {
+      return exp2Fast(fmaf(dot, nearFactor(capping, unit, dot), -shifts[r]));
+    });
+  } else {
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+      const float capped = cappedExponent(capping, unit, largest[r], 0.0f);
+      c[r] = advance<false>(state, r, HIDES && largest[r] == EMPTY ? EMPTY : capped);
+      shifts[r] = shift(state.m[r]);
+    }
+    weighBy(state, s, c, [&](int r, float dot) {
+      const float x = cappedExponent(capping, unit, dot, shifts[r]);
+      return exp2Fast(HIDES && dot == EMPTY ? EMPTY : x);
+    });
+  }
+}
+
+// Pass::COUNT: 1 for every score above -inf.
 __device__ __forceinline__ void countSeen(float (&s)[SCORES_HELD]) {
 #pragma unroll
   for (int i = 0; i < SCORES_HELD; i++) {
@@ -690,13 +845,14 @@ __device__ __forceinline__ void countSeen(float (&s)[SCORES_HELD]) {
   }
 }
 
-// Writes a thread's two rows of O, `factor` each, straight from registers.
+// Writes a thread's chosen rows of O straight from registers.
 template <typename STORE>
 __device__ __forceinline__ void eachOutput(const AttentionArguments& a, const Work& w,
-                                           const Rows& rows, STORE store) {
+                                           const Rows& rows, const bool (&chosen)[2],
+                                           STORE store) {
 #pragma unroll
   for (int r = 0; r < 2; r++) {
-    if (rows.row + 8 * r < w.rows) {
+    if (chosen[r]) {
       const Place place = {w.span.queryBlock, w.span.queryRow + w.firstQuery + rows.row + 8 * r};
       const int64 first = elementOf(a.out, place, w.head) + rows.firstColumn;
 #pragma unroll
@@ -708,10 +864,11 @@ __device__ __forceinline__ void eachOutput(const AttentionArguments& a, const Wo
 }
 
 __device__ __forceinline__ void writeDirectly(const AttentionArguments& a, const Work& w,
-                                              const Rows& rows, const float (&o)[OUTPUTS_HELD]) {
+                                              const Rows& rows, const bool (&chosen)[2],
+                                              const float (&o)[OUTPUTS_HELD]) {
   unsigned char* data = a.out.data;
   if (a.out.type == TYPE) {
-    eachOutput(a, w, rows, [&](int64 element, int at, int left) {
+    eachOutput(a, w, rows, chosen, [&](int64 element, int at, int left) {
       const uint32 pair = packed(o[at], o[at + 1]);
       if (left > 1) {
         *reinterpret_cast<uint32*>(data + element * ELEMENT) = pair;
@@ -721,18 +878,19 @@ __device__ __forceinline__ void writeDirectly(const AttentionArguments& a, const
     });
   } else {
     const Type type = a.out.type;
-    eachOutput(a, w, rows, [&](int64 element, int at, int left) {
+    eachOutput(a, w, rows, chosen, [&](int64 element, int at, int left) {
       if (left > 0) store(data, type, element, o[at]);
       if (left > 1) store(data, type, element + 1, o[at + 1]);
     });
   }
 }
 
-// The repair's last step: NaN where the second pass counted anything.
+// The repair's last step: NaN where the last pass counted anything.
 __device__ __forceinline__ void writeNaNs(const AttentionArguments& a, const Work& w,
-                                          const Rows& rows, const float (&o)[OUTPUTS_HELD]) {
+                                          const Rows& rows, const bool (&chosen)[2],
+                                          const float (&o)[OUTPUTS_HELD]) {
   const float nan = __int_as_float(0x7fffffff);
-  eachOutput(a, w, rows, [&](int64 element, int at, int left) {
+  eachOutput(a, w, rows, chosen, [&](int64 element, int at, int left) {
     if (left > 0 && o[at] > 0.0f) store(a.out.data, a.out.type, element, nan);
     if (left > 1 && o[at + 1] > 0.0f) store(a.out.data, a.out.type, element + 1, nan);
   });
@@ -751,15 +909,18 @@ struct Consumer {
   Ring<KEY_STAGES> keys;
   Ring<VALUE_STAGES> values;
   uint32 queryParity;
+  Pass pass;      // of the repair; else FOLD
+  bool failed[2]; // rows that its FOLD left without a finite result
 
   __device__ __forceinline__ Consumer(const AttentionArguments& a, const Plan& plan, int group)
-      : a(a), plan(plan), group(group), unit(a.scale * NATURAL_UNIT),
+      : a(a), plan(plan), group(group), unit(a.scale * LOG2_E),
         queries(kept(alongRows(tilesAt(QUERIES_AT) + group * STAGED_BYTES))),
         firstKeys(kept(alongRows(tilesAt(KEYS_AT)))),
         firstValues(kept(acrossRows(tilesAt(VALUES_AT), TILE))),
         staging(tilesAt(RESULTS_AT) + group * (OWN_STAGING ? RESULT_BYTES : STAGED_BYTES)),
         keys(sharedAddress(sharedMemory().keys), 0),
-        values(sharedAddress(sharedMemory().values), 0), queryParity(0) {}
+        values(sharedAddress(sharedMemory().values), 0), queryParity(0), pass(Pass::FOLD),
+        failed{false, false} {}
 
   // The same for the whole warp. The shuffle says so to the compiler, and keeps it from computing a
   // constant anew for each product, which made products wait for each other.
@@ -825,29 +986,63 @@ struct Consumer {
     }
   }
 
+  __device__ __forceinline__ bool isIn(Pass which) const {
+    return REPAIR ? pass == which : which == Pass::FOLD;
+  }
+
   // From dot products to weights. HIDES where a row may not see all of the tile.
-  template <bool COUNT, bool HIDES>
+  template <bool HIDES>
   __device__ __forceinline__ void toWeights(const Work& w, const Rows& rows, int tile, State& state,
                                             float (&s)[SCORES_HELD], float (&c)[2]) const {
-    if (SCORES == Scores::GENERAL) {
-      toGeneral(a, w, rows, unit, tile, s);
+    float offsets[2] = {0.0f, 0.0f};
+    bool isNear = true; // capped
+    if (IS_NATURAL || isIn(Pass::FAR_ROWS)) {
+      toGeneral<true>(a, w, rows, tile, s);
+    } else if (FORM == Form::SUMS) {
+      toGeneral<false>(a, w, rows, tile, s);
+    } else if (FORM == Form::SLOPED) {
+      slope(w, rows, unit, tile, s, offsets);
+    } else if (IS_CAPPED) {
+      isNear = areNear(plan.capping, s);
+      if (!isNear && (HIDES || isIn(Pass::COUNT))) {
+        liftInfinities(s);
+      }
     }
     if (HIDES) {
       hide(a, w, rows, tile, s);
     }
-    if (COUNT) {
+    if (isIn(Pass::COUNT)) {
       countSeen(s);
       c[0] = c[1] = 1.0f;
+    } else if (IS_NATURAL || isIn(Pass::FAR_ROWS)) {
+      weigh<true>(unit, offsets, state, s, c);
+    } else if (IS_BOUNDED) {
+      weighBounded<HIDES>(plan.capping, unit, isNear, state, s, c);
+    } else if (IS_CAPPED) {
+      weighCapped<HIDES>(plan.capping, unit, isNear, state, s, c);
     } else {
-      weigh(unit, state, s, c);
+      weigh<false>(unit, offsets, state, s, c);
     }
   }
 
+  // After a group's last product with queries. Where results take their place, they are kept.
+  __device__ __forceinline__ void releaseQueries() const {
+    if (OWN_STAGING && leadsWarp()) {
+      queriesEmpty().arrive();
+    }
+  }
+
+  static __device__ __forceinline__ void pack(const float (&s)[SCORES_HELD],
+                                              uint32 (&p)[SCORES_HELD / 2]) {
+#pragma unroll
+    for (int i = 0; i < SCORES_HELD / 2; i++) p[i] = packed(s[2 * i], s[2 * i + 1]);
+  }
+
   // One tile of keys, and the values of the tile before, whose weights are p.
-  template <bool COUNT, bool HIDES>
-  __device__ __forceinline__ void step(const Work& w, const Rows& rows, int tile, State& state,
-                                       float (&s)[SCORES_HELD], uint32 (&p)[SCORES_HELD / 2],
-                                       float (&o)[OUTPUTS_HELD]) {
+  template <bool HIDES>
+  __device__ __forceinline__ void step(const Work& w, const Rows& rows, int tile, bool isLast,
+                                       State& state, float (&s)[SCORES_HELD],
+                                       uint32 (&p)[SCORES_HELD / 2], float (&o)[OUTPUTS_HELD]) {
     float c[2];
     keys.waitFull();
     takeTurn();
@@ -858,14 +1053,18 @@ struct Consumer {
     productsWait<1>();
     settle(s);
     release(keys);
-    toWeights<COUNT, HIDES>(w, rows, tile, state, s, c);
+    if (isLast) {
+      releaseQueries();
+    }
+    toWeights<HIDES>(w, rows, tile, state, s, c);
     productsWait<0>();
     settle(o);
     release(values);
+    pack(s, p);
+    if (!IS_BOUNDED || isIn(Pass::FAR_ROWS)) {
 #pragma unroll
-    for (int i = 0; i < SCORES_HELD / 2; i++) p[i] = packed(s[2 * i], s[2 * i + 1]);
-#pragma unroll
-    for (int i = 0; i < OUTPUTS_HELD; i++) o[i] *= c[i / 2 % 2];
+      for (int i = 0; i < OUTPUTS_HELD; i++) o[i] *= c[i / 2 % 2];
+    }
   }
 
   // Passes by a tile that no row of the group sees.
@@ -879,7 +1078,6 @@ struct Consumer {
   }
 
   // The whole fold over the tiles of a work.
-  template <bool COUNT>
   __device__ __forceinline__ void fold(const Work& w, const Rows& rows, State& state,
                                        float (&o)[OUTPUTS_HELD]) {
     // Rows of the group together see one interval, as those of the work do.
@@ -892,14 +1090,13 @@ struct Consumer {
     queryParity ^= 1;
     for (int tile = w.endTile; tile > endTile; tile--) skipTile();
     if (firstTile < endTile) {
-      foldSeen<COUNT>(w, rows, firstTile, endTile, state, o);
-    } else if (OWN_STAGING && leadsWarp()) {
-      queriesEmpty().arrive();
+      foldSeen(w, rows, firstTile, endTile, state, o);
+    } else {
+      releaseQueries();
     }
     for (int tile = firstTile; tile > w.firstTile; tile--) skipTile();
   }
 
-  template <bool COUNT>
   __device__ __forceinline__ void foldSeen(const Work& w, const Rows& rows, int firstTile,
                                            int endTile, State& state, float (&o)[OUTPUTS_HELD]) {
     float s[SCORES_HELD];
@@ -913,9 +1110,11 @@ struct Consumer {
     productsWait<0>();
     settle(s);
     release(keys);
-    toWeights<COUNT, true>(w, rows, endTile - 1, state, s, c); // O is 0 and needs no correction
-#pragma unroll
-    for (int i = 0; i < SCORES_HELD / 2; i++) p[i] = packed(s[2 * i], s[2 * i + 1]);
+    if (firstTile == endTile - 1) {
+      releaseQueries();
+    }
+    toWeights<true>(w, rows, endTile - 1, state, s, c); // O is 0 and needs no correction
+    pack(s, p);
     // The inner loop, where every row sees everything, is kept apart and short for the caches of
     // instructions.
     const int plainTile = max(firstTile, (rows.everyBegin + TILE - 1) / TILE);
@@ -925,16 +1124,13 @@ struct Consumer {
       if (tile >= plainTile && (tile + 1) * TILE <= rows.everyEnd) {
 #pragma unroll 1
         do {
-          step<COUNT, false>(w, rows, tile, state, s, p, o);
+          step<false>(w, rows, tile, tile == firstTile, state, s, p, o);
           tile--;
         } while (tile >= plainTile);
       } else {
-        step<COUNT, true>(w, rows, tile, state, s, p, o);
+        step<true>(w, rows, tile, tile == firstTile, state, s, p, o);
         tile--;
       }
-    }
-    if (OWN_STAGING && leadsWarp()) {
-      queriesEmpty().arrive();
     }
     keepRings();
     values.waitFull();
@@ -966,20 +1162,37 @@ struct Consumer {
     }
   }
 
+  // Divides by l, and leaves `chosen` the rows that this pass writes.
   __device__ __forceinline__ void finishRows(const Work& w, const Rows& rows, const State& state,
-                                             float (&o)[OUTPUTS_HELD]) const {
+                                             bool (&chosen)[2], float (&o)[OUTPUTS_HELD]) {
+    const bool isNatural = IS_NATURAL || isIn(Pass::FAR_ROWS);
     const bool hasSink = a.sink.data != nullptr;
     const float sink = hasSink ? sinkOf(a, w.head) : 0.0f;
     float factors[2];
+    bool isFar[2];
 #pragma unroll
     for (int r = 0; r < 2; r++) {
       float l = state.l[r];
       l += __shfl_xor_sync(~0u, l, 1);
       l += __shfl_xor_sync(~0u, l, 2);
-      const Finish end = finish(naturalOf<UNITS>(state.m[r]), l, hasSink, sink);
+      const float m = isNatural                 ? state.m[r]
+                      : IS_BOUNDED && l == 0.0f ? EMPTY
+                                                : state.m[r] * LN_2;
+      const Finish end = finish(m, l, hasSink, sink);
       factors[r] = end.factor;
+      if (IS_BOUNDED) {
+        // The pass over far rows wants a little more than was noted, never less.
+        isFar[r] = isNatural ? m + logf(l) < LEAST_LOGARITHM - 0.1f || failed[r]
+                             : l > 0.0f && logf(l) < LEAST_LOGARITHM;
+      } else {
+        // Scores below what base 2 can hold look like none.
+        const int query = w.query(rows.row + 8 * r);
+        const bool isLost = l == 0.0f && a.maskCount == 0 && w.begin(query) < w.end(query);
+        isFar[r] = !IS_NATURAL && ((fabsf(m) > FAR * LN_2 && m != EMPTY) || isLost);
+      }
       const int row = rows.row + 8 * r;
-      if (a.lse.data != nullptr && rows.firstColumn == 0 && row < w.rows) {
+      chosen[r] = row < w.rows && (!isIn(Pass::FAR_ROWS) || isFar[r]);
+      if (a.lse.data != nullptr && rows.firstColumn == 0 && chosen[r]) {
         store(a.lse.data, a.lse.type,
               w.span.queryBlock * a.lse.sequence + w.head * a.lse.head
                   + (w.span.queryRow + w.firstQuery + row) * a.lse.query,
@@ -989,41 +1202,50 @@ struct Consumer {
     float nothing[2] = {0.0f, 0.0f}; // 0, or NaN when anything of the row is not finite
 #pragma unroll
     for (int i = 0; i < OUTPUTS_HELD; i++) {
-      o[i] *= factors[i / 2 % 2];
+      o[i] = fmaf(o[i], factors[i / 2 % 2], 0.0f); // zeros are positive
       nothing[i / 2 % 2] = fmaf(o[i], 0.0f, nothing[i / 2 % 2]);
     }
-    if (!REPAIR) {
-      const bool spoilt = (nothing[0] != 0.0f && rows.row < w.rows)
-                          || (nothing[1] != 0.0f && rows.row + 8 < w.rows);
-      const bool any = __any_sync(~0u, spoilt);
+    if (REPAIR) {
+#pragma unroll
+      for (int r = 0; r < 2; r++) failed[r] = anyOfRow(nothing[r] != 0.0f);
+    } else {
+      const bool fails = (chosen[0] && (nothing[0] != 0.0f || isFar[0]))
+                         || (chosen[1] && (nothing[1] != 0.0f || isFar[1]));
+      const bool any = __any_sync(~0u, fails);
       if (leadsWarp()) {
         plan.flags[(w.number * GROUPS + group) * 4 + (threadIdx.x >> 5 & 3)] = any;
       }
     }
   }
 
-  __device__ __forceinline__ void consume(const Work& w) {
-    const Rows rows(a, w, group);
-    float o[OUTPUTS_HELD];
-    State state = {{EMPTY, EMPTY}, {0.0f, 0.0f}};
-#pragma unroll
-    for (int i = 0; i < OUTPUTS_HELD; i++) o[i] = 0.0f;
-    if (w.firstTile < w.endTile) {
-      fold<false>(w, rows, state, o);
-    }
-    finishRows(w, rows, state, o);
-    // A copy writes 64 rows, which must be this sequence's or past the tensor's end, and columns by
-    // the 16 bytes. Without tiles the place of queries is not this work's to use.
-    const bool whole =
-        (group + 1) * GROUP_ROWS <= w.rows || w.span.queryRow + w.span.queries == plan.queryRows;
-    const bool copies = !REPAIR && a.out.type == TYPE && whole && a.valueDim % 8 == 0
-                        && (OWN_STAGING || w.firstTile < w.endTile);
-    if (copies) {
-      writeByCopy(w, o);
+  // Whether it is so in any of the four threads that hold a row.
+  static __device__ __forceinline__ bool anyOfRow(bool x) {
+    return (__ballot_sync(~0u, x) >> (threadIdx.x & 28) & 15) != 0;
+  }
+
+  // O and the logarithms of sums; gives back the place of queries where results were staged there.
+  __device__ __forceinline__ void finishWork(const Work& w, const Rows& rows, const State& state,
+                                             float (&o)[OUTPUTS_HELD]) {
+    const bool hasTiles = w.firstTile < w.endTile;
+    bool chosen[2] = {rows.row < w.rows, rows.row + 8 < w.rows};
+    bool copies = false;
+    if (isIn(Pass::COUNT)) {
+      writeNaNs(a, w, rows, chosen, o);
     } else {
-      writeDirectly(a, w, rows, o);
+      finishRows(w, rows, state, chosen, o);
+      // A copy writes 64 rows, which must be this sequence's or past the tensor's end, and columns
+      // by the 16 bytes. Without tiles the place of queries is not this work's to use.
+      const bool whole = (group + 1) * GROUP_ROWS <= w.rows
+                         || w.span.queryRow + w.span.queries == plan.queryRows;
+      copies = !REPAIR && a.out.type == TYPE && whole && a.valueDim % 8 == 0
+               && (OWN_STAGING || hasTiles);
+      if (copies) {
+        writeByCopy(w, o);
+      } else {
+        writeDirectly(a, w, rows, chosen, o);
+      }
     }
-    if (!OWN_STAGING && w.firstTile < w.endTile) {
+    if (!OWN_STAGING && hasTiles) {
       if (copies && leadsGroup()) {
         copyOutHasRead();
       }
@@ -1032,15 +1254,23 @@ struct Consumer {
         queriesEmpty().arrive();
       }
     }
-    if (REPAIR && w.firstTile < w.endTile) {
+  }
+
+  __device__ __forceinline__ void consume(const Work& w) {
+    const Rows rows(a, w, group);
+    do {
+      float o[OUTPUTS_HELD];
+      State state = {{EMPTY, EMPTY}, {0.0f, 0.0f}};
 #pragma unroll
       for (int i = 0; i < OUTPUTS_HELD; i++) o[i] = 0.0f;
-      fold<true>(w, rows, state, o);
-      if (!OWN_STAGING && leadsWarp()) {
-        queriesEmpty().arrive();
+      if (w.firstTile < w.endTile) {
+        fold(w, rows, state, o);
       }
-      writeNaNs(a, w, rows, o);
-    }
+      finishWork(w, rows, state, o);
+      if (REPAIR && w.firstTile < w.endTile) {
+        pass = after(pass);
+      }
+    } while (REPAIR && pass != Pass::FOLD);
   }
 
   __device__ __forceinline__ void run() {

@@ -18,10 +18,8 @@
 // repair  see repair.cuh
 #include "launch.cuh"
 #include "mma.cuh"
-#include "repair.cuh"
+#include "prefill.cuh"
 #include "scores.cuh"
-#include "task.cuh"
-#include "where.cuh"
 
 namespace {
 
@@ -75,13 +73,7 @@ constexpr bool CAN_STAGE = SLICE <= KEY_DIM;
 constexpr int NT = BN / 8; // tiles of 8 keys
 
 // One block's work on one task.
-struct Block {
-  const AttentionArguments& a;
-  Shared& shared;
-  const Task& task; // in shared memory, and so is the sequence
-  const Pass pass;
-  const Sequence& s;
-  const int keyHead;
+struct Block : AtWork<Shared> {
   const int lane;
   const int warpRow; // the warp's first
   const float unit;  // of LINEAR scores
@@ -90,12 +82,7 @@ struct Block {
   float l[MT][2]; // of this thread's columns
 
   __device__ __forceinline__ Block(const AttentionArguments& a, Shared& shared, Pass pass)
-      : a(a),
-        shared(shared),
-        task(shared.work.task),
-        pass(pass),
-        s(shared.work.sequence),
-        keyHead(task.head / (a.queryHeads / a.keyHeads)),
+      : AtWork(a, shared, pass),
         lane(threadIdx.x % 32),
         warpRow(threadIdx.x / 32 * 16 * MT),
         unit(a.scale * LOG2_E) {
@@ -544,11 +531,8 @@ struct Block {
             zero[n % 2 * 2 + e] = fmaf(x, 0.0f, zero[n % 2 * 2 + e]);
           }
         }
-        const int64 query = task.query + row(i, h);
-        if (pass != Pass::TAINT && a.lse.data != nullptr && task.slice == 0 && lane % 4 == 0
-            && query < s.queries) {
-          const Place place = {s.queryBlock, s.queryRow + query};
-          store(a.lse.data, a.lse.type, elementOf(a.lse, place, task.head), end.logSumExp);
+        if (lane % 4 == 0) {
+          storeLogSumExp(row(i, h), end.logSumExp);
         }
       }
     }
@@ -576,9 +560,9 @@ struct Block {
     }
     __syncwarp();
     constexpr int CHUNKS = Tile<SLICE>::CHUNKS;
-    const Place place = {s.queryBlock, s.queryRow + task.query};
     const int firstColumn = task.slice * SLICE;
-    unsigned char* out = a.out.data + (elementOf(a.out, place, task.head) + firstColumn) * 2;
+    unsigned char* out =
+        a.out.data + (elementOf(a.out, placeOfRow(0), task.head) + firstColumn) * 2;
     const int64 rowBytes = a.out.row * 2;
     const int rows = (int)smaller(s.queries - task.query, BM);
     const int columns = a.valueDim - firstColumn;
@@ -622,14 +606,13 @@ struct Block {
   __device__ __forceinline__ void writePatch(int row, int column, int columns) {
     const float* patch = shared.patch[threadIdx.x / 32];
 #pragma unroll 1
-    for (int at = lane; at < 16 * columns / 2; at += 32) {
-      const int r = at / (columns / 2);
-      const int c = at % (columns / 2) * 2;
-      const int64 query = task.query + warpRow + row + r;
+    for (int pair = lane; pair < 16 * columns / 2; pair += 32) {
+      const int r = pair / (columns / 2);
+      const int c = pair % (columns / 2) * 2;
+      const int at = warpRow + row + r;
       const int dim = task.slice * SLICE + column + c;
-      if (query < s.queries) {
-        const Place place = {s.queryBlock, s.queryRow + query};
-        writePair(elementOf(a.out, place, task.head) + dim, a.valueDim - dim,
+      if (hasRow(at)) {
+        writePair(elementOf(a.out, placeOfRow(at), task.head) + dim, a.valueDim - dim,
                   patch[r * PATCH_STRIDE + c], patch[r * PATCH_STRIDE + c + 1]);
       }
     }
@@ -650,17 +633,6 @@ struct Block {
   }
 };
 
-__device__ __forceinline__ bool attendTask(const AttentionArguments& a, Shared& shared,
-                                           const Task& task, Pass pass) {
-  begin(shared.work, a, task);
-  if (task.query >= shared.work.sequence.queries) {
-    return false;
-  }
-  Block block(a, shared, pass);
-  block.fold();
-  return block.finishRows();
-}
-
 } // namespace
 
 extern "C" __constant__ LaunchShape launchShape = {THREADS, sizeof(Shared), BM, SLICES};
@@ -670,11 +642,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
            int repair) {
   extern __shared__ __align__(128) unsigned char memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
-  Turn turn = firstTurn(noted, tasks, repair != 0);
-#pragma unroll 1
-  while (turn.task < tasks) {
-    const bool nonFinite =
-        attendTask(a, shared, taskOf(a, turn.task, BM, SLICES), turn.pass);
-    turn = nextTurn(noted, tasks, turn, nonFinite);
-  }
+  attendTasks<Block, BM, SLICES>(a, shared, noted, tasks, repair != 0);
 }

@@ -63,25 +63,8 @@ __device__ __forceinline__ void copyWholeRows(const unsigned char* first, int64 
   }
 #pragma unroll
   for (int i = 0; i < WARP_KEYS / STEP; i++) {
-    copyPart(targets[i % PERIOD] + i / PERIOD * (PERIOD * STEP * pitch), source, 16);
+    copyPartOnce(targets[i % PERIOD] + i / PERIOD * (PERIOD * STEP * pitch), source, 16);
     source += STEP * stride;
-  }
-}
-
-// The same of any rows: row n begins `begin` bytes from `data`, as lane n says, and is 0 without a bit
-// in `present`; columns past the head dimension are 0.
-template <int DIM>
-__device__ __forceinline__ void copyRows(const unsigned char* data, int64 begin, unsigned present,
-                                         int dim, unsigned target, int pitch) {
-  constexpr int PIECES = DIM / 8; // of a row
-  const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int i = 0; i < WARP_KEYS * PIECES / 32; i++) {
-    const int key = (i * 32 + lane) / PIECES;
-    const int piece = (i * 32 + lane) % PIECES;
-    const unsigned char* row = data + __shfl_sync(~0u, begin, key);
-    const int bytes = present >> key & 1 ? min(max(2 * dim - 16 * piece, 0), 16) : 0;
-    copyPart(pieceAt(target, pitch, key, piece), bytes > 0 ? row + 16 * piece : data, bytes);
   }
 }
 
@@ -149,19 +132,23 @@ __device__ __forceinline__ void setRows(const AttentionArguments& a, const RowTi
 #pragma unroll
       for (int half = 0; half < 2; half++) {
         const int d = 16 * c + 8 * half + 2 * (lane % 4);
-        const unsigned low = isRow && d < a.keyDim ? q[d] : 0;
-        const unsigned high = isRow && d + 1 < a.keyDim ? q[d + 1] : 0;
-        queries[p][c][half] = low | high << 16;
+        queries[p][c][half] =
+            isRow && d < a.keyDim ? *reinterpret_cast<const unsigned*>(q + d) : 0;
       }
+    }
+  }
+  if (a.keyDim % 2 != 0) { // what follows the last may be anything
+#pragma unroll
+    for (int i = 0; i < PARTS * KEY_DIM / 8; i++) {
+      const int last = 8 * (i % (KEY_DIM / 8)) + 2 * (lane % 4);
+      unsigned& pair = queries[i / (KEY_DIM / 8)][i % (KEY_DIM / 8) / 2][i % 2];
+      pair = last + 1 == a.keyDim ? pair & 0xffff : pair;
     }
   }
   __syncthreads();
 }
 
-// A value that is not finite and meets a weight of 0, of a row that does not see it, makes NaN. A cell
-// with a non-finite output is therefore folded once more, carefully: whatever is not finite among a
-// warp's 16 values becomes 0, which gives rows that do not see it the bits that they would have had,
-// and is noted for the rows that do; their components become NaN when the cell is closed.
+// See foldUnits.
 __device__ __noinline__ void sanitise(CellStates& states, const Seen& seen,
                                       unsigned char* values) {
   const int lane = threadIdx.x % 32;
@@ -286,106 +273,142 @@ __device__ __forceinline__ void foldKeys(const AttentionArguments& a, CellStates
   }
 }
 
-// Closes the block's cell, of a unit of `rows` rows.
-__device__ __forceinline__ void closeCell(const DecodePlan& plan, CellStates& states,
-                                          const WarpState& state, const Closing& closing,
-                                          int rows) {
-  const int lane = threadIdx.x % 32;
-  const int warp = threadIdx.x / 32;
-#pragma unroll
-  for (int p = 0; p < PARTS; p++) {
-#pragma unroll
-    for (int e = 0; e < 2; e++) {
-      float l = state.l[p][e];
-#pragma unroll
-      for (int step = 4; step < 32; step *= 2) {
-        l += __shfl_xor_sync(~0u, l, step);
-      }
-      if (lane < 4 && 8 * p + 2 * lane + e < ROWS) {
-        states.sums[warp][8 * p + 2 * lane + e] = make_float2(state.m[p][e], l);
-      }
-    }
-  }
-#pragma unroll
-  for (int first = 0; first < ROWS; first += MERGED) {
-    if (first >= rows) {
-      break;
-    }
-    if (lane % 4 / 2 == first % 8 / MERGED) {
-#pragma unroll
-      for (int d = 0; d < VALUE_DIM / 16; d++) {
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-          states.outputs[warp][2 * (lane % 2) + i % 2][16 * d + lane / 4 + i / 2 * 8] =
-              state.o[first / 8][d][i];
-        }
-      }
-    }
-    __syncthreads();
-    foldWarps(plan, states, closing, first);
-    __syncthreads();
-  }
-}
-
 // Starts copying a warp's keys and values, wherever they lie; `key` is this lane's.
-__device__ __forceinline__ void copyAnyRows(const AttentionArguments& a, int sequence, int head,
+__device__ __noinline__ void copyAnyRows(const AttentionArguments& a, int sequence, int head,
                                          int64 key, unsigned target) {
   const Sequence& s = a.sequences[sequence];
   const bool isPresent = key >= s.firstKey && key < s.endKey;
   const unsigned present = __ballot_sync(~0u, isPresent);
   const Place place = isPresent ? placeOf(a, s, sequence, key) : Place{0, 0};
-  copyRows<KEY_DIM>(a.k.data, 2 * elementOf(a.k, place, head), present, a.keyDim, target,
-                    KEY_PITCH);
-  copyRows<VALUE_DIM>(a.v.data, 2 * elementOf(a.v, place, head), present, a.valueDim,
-                      target + WARP_KEYS * KEY_PITCH, VALUE_PITCH);
+  copyRows<KEY_DIM / 8>(a.k.data, 2 * elementOf(a.k, place, head), present, 2 * a.keyDim, target,
+                        KEY_PITCH);
+  copyRows<VALUE_DIM / 8>(a.v.data, 2 * elementOf(a.v, place, head), present, 2 * a.valueDim,
+                          target + WARP_KEYS * KEY_PITCH, VALUE_PITCH);
 }
 
-// Copies of a warp's tiles run STAGES - 1 steps ahead of the fold.
-struct Pipeline {
+// A warp's part in foldUnits. Copies run as far ahead of the fold as there are stages.
+struct MatrixFold {
   unsigned char* stages; // of this warp
+  BlockRows& rows;
+  Seen& seen;
+  float unit;
   Walk ahead;
-  int next;                    // stage to fill
-  int tileOf;                  // the row tile that the two below belong to
-  const unsigned char* keys;   // of position 0, where rows are straight
-  const unsigned char* values; // likewise
+  int filled;    // the stage to fill next
+  int folded;    // and to fold
+  int underWay;  // stages that are filled or being so
+  int64 blockOf; // the position whose block of keys is known, or -1
+  int block;     // that one
+  Queries queries;
+  WarpState state;
 
-  __device__ __forceinline__ void copyNext(const AttentionArguments& a, const DecodePlan& plan) {
-    if (ahead.settle(a, plan)) {
-      const Sequence& s = a.sequences[ahead.rows.sequence];
-      const int64 first = ahead.position + threadIdx.x / 32 * WARP_KEYS;
-      const unsigned target = sharedAddress(stages + next * STAGE);
-      // Head dimensions with a pattern that repeats; the others go row by row.
-      constexpr bool REGULAR = (KEY_DIM & (KEY_DIM - 1)) == 0 && (VALUE_DIM & (VALUE_DIM - 1)) == 0;
-      if (REGULAR && a.layout == Layout::STRAIGHT && a.keyDim == KEY_DIM && a.valueDim == VALUE_DIM
-          && first >= s.firstKey && first + WARP_KEYS <= s.endKey) {
-        if (tileOf != ahead.rows.number) {
-          tileOf = ahead.rows.number;
-          const Place place = {s.keyBlock, s.keyRow};
-          keys = a.k.data + 2 * elementOf(a.k, place, ahead.rows.keyHead);
-          values = a.v.data + 2 * elementOf(a.v, place, ahead.rows.keyHead);
-        }
-        copyWholeRows<REGULAR ? KEY_DIM : 16>(keys + 2 * first * a.k.row, 2 * a.k.row, target,
-                                              KEY_PITCH);
-        copyWholeRows<REGULAR ? VALUE_DIM : 16>(values + 2 * first * a.v.row, 2 * a.v.row,
-                                                target + WARP_KEYS * KEY_PITCH, VALUE_PITCH);
-      } else {
-        copyAnyRows(a, ahead.rows.sequence, ahead.rows.keyHead, first + threadIdx.x % WARP_KEYS,
-                    target);
-      }
-      ahead.position += TILE;
-    }
-    commitCopies();
-    next = next + 1 == STAGES ? 0 : next + 1;
+  __device__ __forceinline__ void clear() { state.clear(); }
+
+  __device__ __forceinline__ bool hasNonFinite() const { return state.hasNonFinite(); }
+
+  __device__ __forceinline__ void restart(const Walk& from) {
+    ahead = from;
+    filled = 0;
+    folded = 0;
+    blockOf = -1;
+    underWay = 0;
   }
 
-  // From the walk's place on, once nothing is under way.
-  __device__ __forceinline__ void refill(const AttentionArguments& a, const DecodePlan& plan,
-                                         const Walk& from) {
-    ahead = from;
-    next = 0;
-    for (int i = 0; i < STAGES - 1; i++) {
-      copyNext(a, plan);
+  __device__ __forceinline__ void setRows(const AttentionArguments& a, const RowTile& tile) {
+    ::setRows(a, tile, rows, queries);
+  }
+
+  __device__ __forceinline__ void fold(const AttentionArguments& a, CellStates& states,
+                                       const Walk& walk, bool careful) {
+#pragma unroll 1
+    for (; underWay < STAGES; underWay++) {
+      copyNext(a);
     }
+    waitForAllBut<STAGES - 1>();
+    __syncwarp();
+    foldKeys(a, states, seen, rows, queries, walk.position + threadIdx.x / 32 * WARP_KEYS, unit,
+             stages + folded * STAGE, careful, state);
+    __syncwarp();
+    underWay--;
+    folded = folded + 1 == STAGES ? 0 : folded + 1;
+  }
+
+  __device__ __forceinline__ void leaveSums(CellStates& states) const {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int p = 0; p < PARTS; p++) {
+#pragma unroll
+      for (int e = 0; e < 2; e++) {
+        float l = state.l[p][e];
+#pragma unroll
+        for (int step = 4; step < 32; step *= 2) {
+          l += __shfl_xor_sync(~0u, l, step);
+        }
+        if (lane < 4 && 8 * p + 2 * lane + e < ROWS) {
+          states.sums[threadIdx.x / 32][8 * p + 2 * lane + e] = make_float2(state.m[p][e], l);
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void leaveOutputs(CellStates& states, int first) const {
+    const int lane = threadIdx.x % 32;
+    if (lane % 4 / 2 == first % 8 / MERGED) {
+#pragma unroll
+      for (int d = 0; d < VALUE_DIM / 16; d++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+          states.outputs[threadIdx.x / 32][2 * (lane % 2) + i % 2]
+                        [16 * d + lane / 4 + i / 2 * 8] = state.o[first / 8][d][i];
+        }
+      }
+    }
+  }
+
+private:
+  __device__ __forceinline__ void copyNext(const AttentionArguments& a) {
+    if (!ahead.atEnd()) {
+      const int sequence = ahead.rows().sequence;
+      const Sequence& s = a.sequences[sequence];
+      const int64 first = ahead.position + threadIdx.x / 32 * WARP_KEYS;
+      const unsigned target = sharedAddress(stages + filled * STAGE);
+      const int head = ahead.rows().keyHead;
+      // Head dimensions with a pattern that repeats, and rows at one distance.
+      constexpr bool REGULAR = (KEY_DIM & (KEY_DIM - 1)) == 0 && (VALUE_DIM & (VALUE_DIM - 1)) == 0;
+      if (REGULAR && (a.layout == Layout::STRAIGHT || a.rows % WARP_KEYS == 0)
+          && a.keyDim == KEY_DIM && a.valueDim == VALUE_DIM && first >= s.firstKey
+          && first + WARP_KEYS <= s.endKey) {
+        const Place place = placeAhead(a, s, sequence, first);
+        copyWholeRows<REGULAR ? KEY_DIM : 16>(a.k.data + 2 * elementOf(a.k, place, head),
+                                              2 * a.k.row, target, KEY_PITCH);
+        copyWholeRows<REGULAR ? VALUE_DIM : 16>(a.v.data + 2 * elementOf(a.v, place, head),
+                                                2 * a.v.row, target + WARP_KEYS * KEY_PITCH,
+                                                VALUE_PITCH);
+      } else {
+        copyAnyRows(a, sequence, head, first + threadIdx.x % WARP_KEYS, target);
+      }
+      ahead.next();
+    }
+    commitCopies();
+    filled = filled + 1 == STAGES ? 0 : filled + 1;
+  }
+
+  // placeOf; what the next position of the walk needs from a block table is on its way meanwhile.
+  __device__ __forceinline__ Place placeAhead(const AttentionArguments& a, const Sequence& s,
+                                              int sequence, int64 first) {
+    if (a.layout != Layout::PAGED) {
+      return placeOf(a, s, sequence, first);
+    }
+    const int* table = a.table + sequence * a.tableStride;
+    int64 page;
+    int64 row;
+    divide(first, a.rows, page, row);
+    const Place place = {blockOf == first ? block : __ldg(table + page), row};
+    blockOf = first + TILE < ahead.end ? first + TILE : -1;
+    if (blockOf >= 0) {
+      divide(blockOf, a.rows, page, row);
+      block = __ldg(table + page);
+    }
+    return place;
   }
 };
 
@@ -394,64 +417,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, KEY_DIM + VALUE_DIM <= 256
            const __grid_constant__ DecodePlan plan) {
   extern __shared__ __align__(128) unsigned char stages[]; // (WARPS, STAGES, STAGE)
   __shared__ CellStates states;
-  Seen& seen = *reinterpret_cast<Seen*>(states.outputs); // used while a cell is folded carefully
-  const int warp = threadIdx.x / 32;
-  const float unit = a.scale * LOG2_E;
-  letNextStart();
-  Walk walk = blocksWalk(a, plan);
-  Pipeline pipeline;
-  pipeline.tileOf = -1;
-  pipeline.stages = stages + warp * STAGES * STAGE;
-  pipeline.refill(a, plan, walk);
   __shared__ BlockRows rows;
-  Queries queries;
-  WarpState state;
-  unsigned occupied = 0;
-  int rowsOf = -1;   // the row tile that `rows` and `queries` belong to
-  int cellsOf = -1;  // the unit whose cell is being folded
-  int stage = 0;
-  int64 cellBegin = 0;
-  bool careful = false; // see sanitise
-  while (walk.settle(a, plan)) {
-    if (rowsOf != walk.rows.number) {
-      rowsOf = walk.rows.number;
-      setRows(a, walk.rows, rows, queries);
-    }
-    if (cellsOf != walk.unit) {
-      cellsOf = walk.unit;
-      cellBegin = walk.position;
-      state.clear();
-    }
-    waitForAllBut<STAGES - 2>();
-    __syncwarp();
-    pipeline.copyNext(a, plan);
-    foldKeys(a, states, seen, rows, queries, walk.position + warp * WARP_KEYS, unit,
-             pipeline.stages + stage * STAGE, careful, state);
-    __syncwarp();
-    stage = stage + 1 == STAGES ? 0 : stage + 1;
-    walk.position += TILE;
-    const bool last = walk.position >= walk.end;
-    if (!last && walk.position % CELL != 0) {
-      continue;
-    }
-    if (!careful && __syncthreads_or(state.hasNonFinite())) {
-      careful = true;
-      walk.position = cellBegin;
-      waitForCopies();
-      pipeline.refill(a, plan, walk);
-      stage = 0;
-      clearPoison(states);
-    } else {
-      if (careful) {
-        __syncthreads(); // all warps are done with `seen`, which shares memory with outputs
-      }
-      const Closing c = closing(plan, walk.unit, (walk.position - 1) / CELL, last, careful,
-                                occupied);
-      closeCell(plan, states, state, c, walk.rows.rows);
-      occupied = c.occupiedAfter();
-      careful = false;
-      cellBegin = walk.position;
-    }
-    state.clear();
-  }
+  MatrixFold fold = {stages + threadIdx.x / 32 * STAGES * STAGE, rows,
+                     // Used only while a cell is folded carefully.
+                     *reinterpret_cast<Seen*>(states.outputs), a.scale * LOG2_E};
+  foldUnits(a, plan, states, fold);
 }

@@ -32,6 +32,7 @@ constexpr int WARP_KEYS = 32; // that a warp takes at a time: a key a lane
 __device__ constexpr int pitchOf(int dim, Type type) {
   return (dim * sizeOf(type) + 127) / 128 * 128;
 }
+__device__ constexpr int piecesOf(int dim, Type type) { return (dim * sizeOf(type) + 15) / 16; }
 constexpr int KEY_PITCH = pitchOf(KEY_DIM, KEY_TYPE);       // bytes
 constexpr int VALUE_PITCH = pitchOf(VALUE_DIM, VALUE_TYPE); // bytes
 constexpr int WARP_BYTES = WARP_KEYS * (KEY_PITCH + VALUE_PITCH);
@@ -43,33 +44,12 @@ constexpr int MOST_LEVELS = 2;
 
 #include "split.cuh"
 
-
 struct Shared {
   CellStates states;
   float q[ROWS][KEY_DIM];
   float weights[WARPS][WARP_KEYS][ROWS];
   RowView views[ROWS];
 };
-
-// Starts copying a warp's 32 rows into shared memory; lane l knows the first element of row l. Columns
-// past the head dimension and rows past the end become 0.
-template <int DIM, Type TYPE>
-__device__ __forceinline__ void copyRows(const Matrix& m, int dim, int64 element, bool present,
-                                         unsigned char* target, int pitch) {
-  constexpr int PIECES = (DIM * sizeOf(TYPE) + 15) / 16; // of a row
-  const int lane = threadIdx.x % 32;
-#pragma unroll 4
-  for (int i = lane; i < WARP_KEYS * PIECES; i += 32) {
-    const int key = i / PIECES;
-    const int piece = i % PIECES;
-    const int64 row = __shfl_sync(~0u, element, key);
-    const bool there = __shfl_sync(~0u, (int)present, key);
-    const int bytes = there ? min(max(sizeOf(TYPE) * dim - 16 * piece, 0), 16) : 0;
-    const unsigned char* source = bytes > 0 ? m.data + sizeOf(TYPE) * row + 16 * piece : m.data;
-    copyPart(sharedAddress(pieceAt(target, pitch, key, piece)), source, bytes);
-  }
-  commitCopies();
-}
 
 // Four elements, from a multiple of four on.
 template <Type TYPE>
@@ -208,10 +188,7 @@ __device__ __forceinline__ unsigned weigh(const AttentionArguments& a, Shared& s
   return seen;
 }
 
-// A value that is not finite and meets a weight of 0, of a row that does not see it, makes NaN. A cell
-// with a non-finite output is therefore folded once more, carefully: whatever is not finite among a
-// warp's values becomes 0, and is noted for the rows that see it; their components become NaN when the
-// cell is closed. `seen` is of this lane's key, whose values this lane looks through.
+// See foldUnits. `seen` is of this lane's key, whose values this lane looks through.
 __device__ __noinline__ void sanitise(CellStates& states, unsigned char* values, unsigned seen) {
   const int lane = threadIdx.x % 32;
   for (int d = 0; d < VALUE_DIM; d++) {
@@ -265,98 +242,124 @@ __device__ __forceinline__ void addValues(const Shared& shared, unsigned char* v
   }
 }
 
-// Closes the block's cell, of a unit of `rows` rows.
-__device__ __forceinline__ void closeCell(const DecodePlan& plan, CellStates& states,
-                                          const WarpState& state, const Closing& closing,
-                                          int rows) {
-  const int lane = threadIdx.x % 32;
-  const int warp = threadIdx.x / 32;
-#pragma unroll
-  for (int r = 0; r < ROWS; r++) {
-    float l = state.l[r];
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-      l += __shfl_xor_sync(~0u, l, step);
+// A warp's part in foldUnits. Keys and values are copied in turn, one of each under way.
+struct FloatFold {
+  Shared& shared;
+  unsigned char* keys; // of this warp
+  unsigned char* values;
+  float unit;
+  Walk ahead;
+  bool starts; // nothing is under way
+  bool isPresent; // this lane's key of the tile ahead
+  unsigned present; // all lanes' keys
+  Place place;
+  float keyScale;
+  float valueScale;
+  WarpState state;
+
+  __device__ __forceinline__ void clear() { state.clear(); }
+
+  __device__ __forceinline__ bool hasNonFinite() const { return state.hasNonFinite(); }
+
+  __device__ __forceinline__ void restart(const Walk& from) {
+    ahead = from;
+    starts = true;
+  }
+
+  __device__ __forceinline__ void setRows(const AttentionArguments& a, const RowTile& tile) {
+    ::setRows(a, tile, shared);
+  }
+
+  __device__ __forceinline__ void fold(const AttentionArguments& a, CellStates& states,
+                                       const Walk& walk, bool careful) {
+    if (starts) {
+      starts = false;
+      copyKeys(a);
+      copyValues(a);
     }
-    if (lane == r) {
-      states.sums[warp][r] = make_float2(state.m[r], l);
+    waitForAllBut<1>();
+    __syncwarp();
+    float score[ROWS];
+    multiply(shared, keys, score);
+    const unsigned seen =
+        weigh(a, shared, walk.position + threadIdx.x, keyScale, valueScale, unit, score, state);
+    __syncwarp();
+    copyKeys(a);
+    waitForAllBut<1>();
+    __syncwarp();
+    if (careful) {
+      sanitise(states, values, seen);
+      __syncwarp();
+    }
+    addValues(shared, values, state);
+    __syncwarp();
+    copyValues(a);
+  }
+
+  __device__ __forceinline__ void leaveSums(CellStates& states) const {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+      float l = state.l[r];
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) {
+        l += __shfl_xor_sync(~0u, l, step);
+      }
+      if (lane == r) {
+        states.sums[threadIdx.x / 32][r] = make_float2(state.m[r], l);
+      }
     }
   }
-#pragma unroll
-  for (int first = 0; first < ROWS; first += MERGED) {
-    if (first >= rows) {
-      break;
-    }
+
+  __device__ __forceinline__ void leaveOutputs(CellStates& states, int first) const {
+    const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int r = 0; r < MERGED; r++) {
 #pragma unroll
       for (int i = 0; i < LANE_QUADS; i++) {
         if (QUADS % 32 == 0 || lane + 32 * i < QUADS) {
-          *reinterpret_cast<float4*>(&states.outputs[warp][r][4 * (lane + 32 * i)]) =
-              state.o[first + r][i];
+          *reinterpret_cast<float4*>(
+              &states.outputs[threadIdx.x / 32][r][4 * (lane + 32 * i)]) = state.o[first + r][i];
         }
       }
     }
-    __syncthreads();
-    foldWarps(plan, states, closing, first);
-    __syncthreads();
   }
-}
 
-// The copies of a warp: keys and values in turn, one of each under way.
-struct Copies {
-  unsigned char* keys;
-  unsigned char* values;
-  Walk ahead;
-  bool present; // of this lane's key of the tile ahead
-  Place place;
-  float keyScale;
-  float valueScale;
-
+private:
   // Starts the keys of the tile ahead, and keeps where its values are.
-  __device__ __forceinline__ void copyKeys(const AttentionArguments& a, const DecodePlan& plan) {
-    present = false;
-    place = {0, 0};
-    if (!ahead.settle(a, plan)) {
-      commitCopies();
-      return;
+  __device__ __forceinline__ void copyKeys(const AttentionArguments& a) {
+    present = 0;
+    if (!ahead.atEnd()) {
+      const Sequence& s = a.sequences[ahead.rows().sequence];
+      const int head = ahead.rows().keyHead;
+      const int64 key = ahead.position + threadIdx.x;
+      isPresent = key >= s.firstKey && key < s.endKey;
+      present = __ballot_sync(~0u, isPresent);
+      place = isPresent ? placeOf(a, s, ahead.rows().sequence, key) : Place{0, 0};
+      copyRows<piecesOf(KEY_DIM, KEY_TYPE)>(a.k.data, sizeOf(KEY_TYPE) * elementOf(a.k, place, head),
+                                            present, sizeOf(KEY_TYPE) * a.keyDim,
+                                            sharedAddress(keys), KEY_PITCH);
+      keyScale = scaleOf(a.keyScale, head);
+      valueScale = scaleOf(a.valueScale, head);
     }
-    const Sequence& s = a.sequences[ahead.rows.sequence];
-    const int64 key = ahead.position + threadIdx.x;
-    present = key >= s.firstKey && key < s.endKey;
-    if (present) {
-      place = placeOf(a, s, ahead.rows.sequence, key);
-    }
-    copyRows<KEY_DIM, KEY_TYPE>(a.k, a.keyDim, elementOf(a.k, place, ahead.rows.keyHead), present,
-                                keys, KEY_PITCH);
-    keyScale = present && a.keyScale.data != nullptr
-                   ? load(a.keyScale.data, a.keyScale.type,
-                          elementOf(a.keyScale, place, ahead.rows.keyHead))
-                   : 1.0f;
-    valueScale = present && a.valueScale.data != nullptr
-                     ? load(a.valueScale.data, a.valueScale.type,
-                            elementOf(a.valueScale, place, ahead.rows.keyHead))
-                     : 1.0f;
+    commitCopies();
   }
 
   // Starts the values of that tile, and moves on.
-  __device__ __forceinline__ void copyValues(const AttentionArguments& a,
-                                             const DecodePlan& plan) {
-    if (!ahead.settle(a, plan)) {
-      commitCopies();
-      return;
+  __device__ __forceinline__ void copyValues(const AttentionArguments& a) {
+    if (!ahead.atEnd()) {
+      copyRows<piecesOf(VALUE_DIM, VALUE_TYPE)>(
+          a.v.data, sizeOf(VALUE_TYPE) * elementOf(a.v, place, ahead.rows().keyHead), present,
+          sizeOf(VALUE_TYPE) * a.valueDim, sharedAddress(values), VALUE_PITCH);
+      ahead.next();
     }
-    copyRows<VALUE_DIM, VALUE_TYPE>(a.v, a.valueDim, elementOf(a.v, place, ahead.rows.keyHead),
-                                    present, values, VALUE_PITCH);
-    ahead.position += TILE;
+    commitCopies();
   }
 
-  __device__ __forceinline__ void restart(const AttentionArguments& a, const DecodePlan& plan,
-                                          const Walk& from) {
-    waitForCopies();
-    ahead = from;
-    copyKeys(a, plan);
-    copyValues(a, plan);
+  __device__ __forceinline__ float scaleOf(const Broadcast& scale, int head) const {
+    return isPresent && scale.data != nullptr
+               ? load(scale.data, scale.type, elementOf(scale, place, head))
+               : 1.0f;
   }
 };
 
@@ -365,64 +368,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
            const __grid_constant__ DecodePlan plan) {
   extern __shared__ __align__(128) unsigned char buffers[]; // (WARPS, WARP_BYTES)
   __shared__ Shared shared;
-  const float unit = a.scale * LOG2_E;
-  letNextStart();
-  Walk walk = blocksWalk(a, plan);
-  Copies copies;
-  copies.keys = buffers + threadIdx.x / 32 * WARP_BYTES;
-  copies.values = copies.keys + WARP_KEYS * KEY_PITCH;
-  copies.restart(a, plan, walk);
-  WarpState state;
-  unsigned occupied = 0;
-  int rowsOf = -1;  // the row tile that is in shared memory
-  int cellsOf = -1; // the unit whose cell is being folded
-  int64 cellBegin = 0;
-  bool careful = false; // see sanitise
-  while (walk.settle(a, plan)) {
-    if (rowsOf != walk.rows.number) {
-      rowsOf = walk.rows.number;
-      setRows(a, walk.rows, shared);
-    }
-    if (cellsOf != walk.unit) {
-      cellsOf = walk.unit;
-      cellBegin = walk.position;
-      state.clear();
-    }
-    waitForAllBut<1>();
-    __syncwarp();
-    float score[ROWS];
-    multiply(shared, copies.keys, score);
-    const unsigned seen = weigh(a, shared, walk.position + threadIdx.x, copies.keyScale,
-                                copies.valueScale, unit, score, state);
-    __syncwarp();
-    copies.copyKeys(a, plan);
-    waitForAllBut<1>();
-    __syncwarp();
-    if (careful) {
-      sanitise(shared.states, copies.values, seen);
-      __syncwarp();
-    }
-    addValues(shared, copies.values, state);
-    __syncwarp();
-    copies.copyValues(a, plan);
-    walk.position += TILE;
-    const bool last = walk.position >= walk.end;
-    if (!last && walk.position % CELL != 0) {
-      continue;
-    }
-    if (!careful && __syncthreads_or(state.hasNonFinite())) {
-      careful = true;
-      walk.position = cellBegin;
-      copies.restart(a, plan, walk);
-      clearPoison(shared.states);
-    } else {
-      const Closing c = closing(plan, walk.unit, (walk.position - 1) / CELL, last, careful,
-                                occupied);
-      closeCell(plan, shared.states, state, c, walk.rows.rows);
-      occupied = c.occupiedAfter();
-      careful = false;
-      cellBegin = walk.position;
-    }
-    state.clear();
-  }
+  unsigned char* keys = buffers + threadIdx.x / 32 * WARP_BYTES;
+  FloatFold fold = {shared, keys, keys + WARP_KEYS * KEY_PITCH, a.scale * LOG2_E};
+  foldUnits(a, plan, shared.states, fold);
 }

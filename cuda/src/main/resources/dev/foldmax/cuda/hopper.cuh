@@ -1,6 +1,6 @@
-// What sm_90a offers to kernels that feed its matrix units from shared memory: mbarriers, bulk
-// tensor copies, warp-group matrix products, and the swizzled shape of a tile that ties them
-// together.
+// What sm_90a offers to kernels that feed its matrix units from shared memory: bulk tensor copies,
+// warp-group matrix products, and the swizzled shape of a tile that ties them together.
+// barrier.cuh has the mbarriers.
 //
 // A tile of R rows and 64 N columns of 16-bit elements lies in shared memory as N panels of
 // (R rows, 64 columns), 128 bytes a row; the eight 16-byte chunks of row r are permuted by
@@ -9,8 +9,7 @@
 // plain code.
 #pragma once
 
-typedef unsigned int uint32;
-typedef unsigned long long uint64;
+#include "barrier.cuh"
 
 constexpr int WARP_GROUP = 128; // threads that issue one matrix product together
 constexpr int GROUP_ROWS = 64;  // rows of its result
@@ -25,45 +24,12 @@ struct alignas(64) TensorMap {
   unsigned char opaque[128];
 };
 
-__device__ __forceinline__ uint32 sharedAddress(const void* p) {
-  return static_cast<uint32>(__cvta_generic_to_shared(p));
-}
-
 // Bytes from a tile's start to 16-byte chunk `chunk` of row `row`, for a tile of `rows` rows.
 __device__ __forceinline__ uint32 chunkOffset(int rows, int row, int chunk) {
   return (chunk >> 3) * (rows * PANEL_ROW) + row * PANEL_ROW + (((chunk ^ row) & 7) << 4);
 }
 
 // ---- barriers ----
-
-// A barrier in shared memory that counts arrivals, and bytes that copies have promised. A wait
-// names the parity of the phase that must be over: 0 for the first, and 1 passes at once on a fresh
-// one.
-struct Barrier {
-  uint32 address;
-
-  __device__ __forceinline__ void initialise(int arrivals) const {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address), "r"(arrivals));
-  }
-  __device__ __forceinline__ void arrive() const {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory");
-  }
-  // Arrives, and holds the phase open until `bytes` have come.
-  __device__ __forceinline__ void expect(int bytes) const {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
-                 : "memory");
-  }
-  __device__ __forceinline__ void wait(uint32 parity) const {
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n"
-                 "}" ::"r"(address),
-                 "r"(parity)
-                 : "memory");
-  }
-};
 
 // One side's walk around a ring of N stages, each with a barrier that says full and one that says
 // empty. A consumer begins with parity 0; a producer with parity 1, since all stages begin empty.
@@ -88,18 +54,6 @@ template <int N> struct Ring {
   }
 };
 
-// Of the hardware's 16 named barriers; 0 is __syncthreads.
-__device__ __forceinline__ void namedSync(int barrier, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
-}
-__device__ __forceinline__ void namedArrive(int barrier, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
-}
-
-// Makes barriers visible to the copy engine; after initialise, before __syncthreads.
-__device__ __forceinline__ void fenceBarriers() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
 // Makes this thread's stores to shared memory visible to matrix units and bulk copies.
 __device__ __forceinline__ void fenceShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

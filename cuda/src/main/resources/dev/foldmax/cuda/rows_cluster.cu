@@ -9,121 +9,94 @@
 // Clusters are persistent and take rows in turn: a producer warp copies the next row's chunks into
 // shared memory as fast as the consumers take the present row's from there into registers. The
 // consumers of a block reduce their part to a state (m, l) as in rows.cuh, and send it to all
-// blocks of the cluster, which merge the states in the order of the blocks.
+// blocks of the cluster, which merge the states in the order of the blocks. Where registers hold two
+// rows (IS_LATE), another warp does all that about states, and consumers keep a row meanwhile and sum
+// the next one, so that they never wait for each other.
 //
 // Grid: as many clusters as the device holds at once, at most one a row. Block: THREADS. Dynamic
 // shared memory: FOLDMAX_CHUNKS * 16 KB.
+#include "barrier.cuh"
 #include "rows.cuh"
 
 namespace {
 
+constexpr int CHUNKS = FOLDMAX_CHUNKS;
+constexpr int CLUSTER = FOLDMAX_CLUSTER;
+constexpr bool IS_LOG = FOLDMAX_LOG != 0;
+constexpr bool IS_LATE = CHUNKS <= 4; // RowKernels knows it too
+
 constexpr int CONSUMERS = 512;
 constexpr int CONSUMER_WARPS = CONSUMERS / WARP;
-constexpr int THREADS = CONSUMERS + WARP;
+constexpr int PRODUCER = CONSUMER_WARPS;      // a warp
+constexpr int MESSENGER = CONSUMER_WARPS + 1; // a warp, if IS_LATE
+constexpr int THREADS = CONSUMERS + (IS_LATE ? 2 : 1) * WARP;
 constexpr int CHUNK_PACKS = 1024;
 constexpr int CHUNK_SHARE = CHUNK_PACKS / CONSUMERS; // packs of a consumer
 constexpr int CONSUMER_BARRIER = 1;
+constexpr int PACKS = CHUNKS * CHUNK_SHARE;
 
-typedef unsigned long long Barrier;
+// Chunks on their way. More are slower: reads then keep writes from memory.
+constexpr int STAGES = CHUNKS;
 
-__device__ __forceinline__ unsigned sharedAddress(const void* p) {
-  return (unsigned)__cvta_generic_to_shared(p);
-}
-
-__device__ __forceinline__ void initBarrier(Barrier* barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(sharedAddress(barrier)),
-               "r"(arrivals));
-}
-
-// Arrives, and lets the phase wait for so many bytes more.
-__device__ __forceinline__ void arriveExpecting(Barrier* barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                   sharedAddress(barrier)),
-               "r"(bytes)
-               : "memory");
-}
-
-__device__ __forceinline__ void arrive(Barrier* barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(sharedAddress(barrier))
-               : "memory");
-}
-
-// Waits for the end of the phase of a parity. IN_CLUSTER: for what other blocks have written.
-template <bool IN_CLUSTER = false>
-__device__ __forceinline__ void await(Barrier* barrier, unsigned parity) {
-  unsigned isDone = 0;
-  while (isDone == 0) {
-    if (IN_CLUSTER) {
-      asm volatile(
-          "{\n"
-          ".reg .pred done;\n"
-          "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], %2;\n"
-          "selp.u32 %0, 1, 0, done;\n"
-          "}"
-          : "=r"(isDone)
-          : "r"(sharedAddress(barrier)), "r"(parity)
-          : "memory");
-    } else {
-      asm volatile(
-          "{\n"
-          ".reg .pred done;\n"
-          "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-          "selp.u32 %0, 1, 0, done;\n"
-          "}"
-          : "=r"(isDone)
-          : "r"(sharedAddress(barrier)), "r"(parity)
-          : "memory");
-    }
-  }
-}
-
-__device__ __forceinline__ void copyToShared(void* to, const void* from, int bytes,
-                                             Barrier* barrier) {
+// Copies to this block's shared memory; `full` gets the bytes.
+__device__ __forceinline__ void copyBulk(void* to, const void* from, int bytes, Barrier full) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
           "r"(sharedAddress(to)),
-      "l"(from), "r"(bytes), "r"(sharedAddress(barrier))
+      "l"(from), "r"(bytes), "r"(full.address)
       : "memory");
 }
 
-// The address of the same variable in another block of the cluster.
-__device__ __forceinline__ unsigned inBlock(const void* p, int rank) {
-  unsigned address;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;"
-      : "=r"(address)
-      : "r"(sharedAddress(p)), "r"(rank));
-  return address;
+// The same place in the shared memory of another block of the cluster.
+__device__ __forceinline__ uint32 inBlock(uint32 address, int rank) {
+  uint32 there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
 }
 
 // Writes a state into another block's memory and tells its barrier.
-__device__ __forceinline__ void sendState(const State* to, const Barrier* barrier, int rank,
-                                          State s) {
+__device__ __forceinline__ void sendState(const State* to, Barrier barrier, int rank, State s) {
   asm volatile(
       "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(
-          inBlock(to, rank)),
-      "r"(__float_as_uint(s.m)), "r"(__float_as_uint(s.l)), "r"(inBlock(barrier, rank))
+          inBlock(sharedAddress(to), rank)),
+      "r"(__float_as_uint(s.m)), "r"(__float_as_uint(s.l)), "r"(inBlock(barrier.address, rank))
       : "memory");
 }
 
-__device__ __forceinline__ void clusterBarrier() {
+__device__ __forceinline__ void meetCluster() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-template <int CHUNKS, int CLUSTER, bool IS_LOG>
+// Those of two entries are for rows in turn.
+struct Shared {
+  BarrierWord full[STAGES];  // a chunk has come
+  BarrierWord empty[STAGES]; // every consumer warp has taken its part of it
+  BarrierWord summed[2];     // every consumer warp has written its state
+  BarrierWord met[2];        // the states of all blocks have come
+  BarrierWord known[2];      // the row's state is there
+  State warps[2][CONSUMER_WARPS];
+  State blocks[2][CLUSTER];
+  State rows[2];
+};
+
+// Where a producer or a consumer is among the stages.
+struct Stage {
+  int number;
+  uint32 parity;
+
+  __device__ __forceinline__ void next() {
+    number++;
+    if (number == STAGES) {
+      number = 0;
+      parity ^= 1;
+    }
+  }
+};
+
 struct ClusterSoftmax {
-  static constexpr int PACKS = CHUNKS * CHUNK_SHARE;
-
-  struct Shared {
-    Barrier full[CHUNKS];  // a chunk has come
-    Barrier empty[CHUNKS]; // every consumer warp has taken its part of it
-    Barrier met[2];        // the states of all blocks have come; for rows in turn
-    State warps[2][CONSUMER_WARPS];
-    State blocks[2][CLUSTER];
-  };
-
   const RowArguments& a;
   Shared& shared;
-  uint4* buffer; // (CHUNKS, CHUNK_PACKS)
+  uint4* stages; // (STAGES, CHUNK_PACKS)
   int rank;      // of the block in its cluster
   int begin;     // the first element of the block's part of each row
   int length;    // of that part
@@ -131,7 +104,7 @@ struct ClusterSoftmax {
 
   __device__ __forceinline__ ClusterSoftmax(const RowArguments& arguments, Shared& memory,
                                             uint4* chunks)
-      : a(arguments), shared(memory), buffer(chunks), rank(blockIdx.x % CLUSTER) {
+      : a(arguments), shared(memory), stages(chunks), rank(blockIdx.x % CLUSTER) {
     // Parts of equal numbers of chunks, as few as the row's length asks for.
     const int packs = (int)((a.length + WIDTH - 1) / WIDTH);
     const int part =
@@ -153,60 +126,68 @@ struct ClusterSoftmax {
   }
 
   __device__ __forceinline__ void produce(int64 first, int64 step) const {
-    unsigned parity = 1; // the buffer is empty at first
-    for (int64 row = first; row < a.rows; row += step, parity ^= 1) {
+    Stage stage = {0, 1}; // all are empty at first
+    for (int64 row = first; row < a.rows; row += step) {
       const Span s = span(row);
       for (int c = 0; c < CHUNKS && copied(s, c) > 0; c++) {
         const int bytes = copied(s, c) * 16;
-        await(&shared.empty[c], parity);
-        arriveExpecting(&shared.full[c], bytes);
-        copyToShared(buffer + c * CHUNK_PACKS, s.data + (int64)c * CHUNK_PACKS * 16, bytes,
-                     &shared.full[c]);
+        const Barrier full = shared.full[stage.number];
+        Barrier(shared.empty[stage.number]).wait(stage.parity);
+        full.expect(bytes);
+        copyBulk(stages + stage.number * CHUNK_PACKS, s.data + (int64)c * CHUNK_PACKS * 16, bytes,
+                 full);
+        stage.next();
       }
     }
   }
 
   // A row's packs, from the chunks that the producer has copied.
-  __device__ __forceinline__ void take(const Span& s, unsigned parity,
-                                       uint4 (&packs)[PACKS]) const {
+  __device__ __forceinline__ void take(const Span& s, Stage& stage, uint4 (&packs)[PACKS]) const {
     const int t = threadIdx.x;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
       const int count = copied(s, c);
       if (count > 0) {
-        await(&shared.full[c], parity);
+        Barrier(shared.full[stage.number]).wait(stage.parity);
       }
 #pragma unroll
       for (int i = 0; i < CHUNK_SHARE; i++) {
         const int p = t + i * CONSUMERS;
-        packs[c * CHUNK_SHARE + i] = p < count ? buffer[c * CHUNK_PACKS + p] : emptyPack();
+        packs[c * CHUNK_SHARE + i] =
+            p < count ? stages[stage.number * CHUNK_PACKS + p] : emptyPack();
       }
       if (count > 0) {
         __syncwarp();
         if (t % WARP == 0) {
-          arrive(&shared.empty[c]);
+          Barrier(shared.empty[stage.number]).arrive();
         }
+        stage.next();
       }
     }
     gatherRest<PACKS, CONSUMERS>(s, t, packs);
   }
 
-  // The state of the row, from that of a thread; `slot` and `parity` follow the block's rows.
-  __device__ __forceinline__ State met(State s, int slot, unsigned parity) const {
-    const int t = threadIdx.x;
+  // Writes the state of a warp's part of a row.
+  __device__ __forceinline__ void noteWarp(State s, int slot) const {
     s = mergedOverLanes<WARP>(s);
-    if (t % WARP == 0) {
-      shared.warps[slot][t / WARP] = s;
+    if (threadIdx.x % WARP == 0) {
+      shared.warps[slot][threadIdx.x / WARP] = s;
     }
-    asm volatile("bar.sync %0, %1;" ::"r"(CONSUMER_BARRIER), "r"(CONSUMERS) : "memory");
-    s = mergedOverLanes<CONSUMER_WARPS>(shared.warps[slot][t % CONSUMER_WARPS]);
+  }
+
+  // The state of a row, from those of this block's warps. Thread t of those that come here sends
+  // the block's to block t.
+  __device__ __forceinline__ State met(int t, int slot, uint32 parity) const {
+    const State own =
+        mergedOverLanes<CONSUMER_WARPS>(shared.warps[slot][threadIdx.x % CONSUMER_WARPS]);
+    const Barrier met = shared.met[slot];
     if (t == 0) {
-      arriveExpecting(&shared.met[slot], CLUSTER * (int)sizeof(State));
+      met.expect(CLUSTER * (int)sizeof(State));
     }
     if (t < CLUSTER) {
-      sendState(&shared.blocks[slot][rank], &shared.met[slot], t, s);
+      sendState(&shared.blocks[slot][rank], met, t, own);
     }
-    await<true>(&shared.met[slot], parity);
+    met.waitForCluster(parity);
     State all = {EMPTY, 0.0f};
 #pragma unroll
     for (int i = 0; i < CLUSTER; i++) {
@@ -220,55 +201,129 @@ struct ClusterSoftmax {
     return all;
   }
 
+  // Turns the states of warps into those of rows.
+  __device__ __forceinline__ void carryMessages(int64 first, int64 step) const {
+    const int lane = threadIdx.x % WARP;
+    uint32 number = 0; // of the row among the block's
+    for (int64 row = first; row < a.rows; row += step, number++) {
+      const int slot = number % 2;
+      const uint32 parity = number / 2 % 2;
+      Barrier(shared.summed[slot]).wait(parity);
+      const State s = met(lane, slot, parity);
+      __syncwarp();
+      if (lane == 0) {
+        shared.rows[slot] = s;
+        Barrier(shared.known[slot]).arrive();
+      }
+    }
+  }
+
+  // Takes a row and sums its weights under its maximum m.
+  __device__ __forceinline__ float sum(int64 row, Stage& stage, uint4 (&packs)[PACKS],
+                                       float& m) const {
+    take(span(row), stage, packs);
+    m = maximumOf<PACKS>(packs);
+    forgetWidened<PACKS>(packs);
+    return weigh<PACKS, IS_LOG>(packs, shift(m));
+  }
+
+  __device__ __forceinline__ void finish(int64 row, uint4 (&packs)[PACKS], float m,
+                                         State s) const {
+    forgetWidened<PACKS>(packs);
+    writeResults<PACKS, CONSUMERS, IS_LOG>(
+        targetOf(a.out + (row * a.outStride + begin) * sizeOf(a.outType), length, a.outType),
+        a.outType, threadIdx.x, packs, m, s);
+  }
+
   __device__ __forceinline__ void consume(int64 first, int64 step) const {
-    unsigned parity = 0;
-    int number = 0; // of the row among the block's
-    for (int64 row = first; row < a.rows; row += step, parity ^= 1, number++) {
+    Stage stage = {0, 0};
+    uint32 number = 0; // of the row among the block's
+    for (int64 row = first; row < a.rows; row += step, number++) {
+      const int slot = number % 2;
       uint4 packs[PACKS];
-      take(span(row), parity, packs);
-      const float m = maximumOf<PACKS>(packs);
+      float m;
+      const float l = sum(row, stage, packs, m);
+      noteWarp({m, l}, slot);
+      namedSync(CONSUMER_BARRIER, CONSUMERS);
+      finish(row, packs, m, met(threadIdx.x, slot, number / 2 % 2));
+    }
+  }
+
+  __device__ __forceinline__ void finishLate(int64 row, uint32 number, uint4 (&packs)[PACKS],
+                                             float m) const {
+    const int slot = number % 2;
+    Barrier(shared.known[slot]).wait(number / 2 % 2);
+    finish(row, packs, m, shared.rows[slot]);
+  }
+
+  // The same, each row being finished once the next one has been summed.
+  __device__ __forceinline__ void consumeLate(int64 first, int64 step) const {
+    Stage stage = {0, 0};
+    uint32 number = 0; // of the row among the block's
+    uint4 before[PACKS];
+    float mBefore = EMPTY;
+    int64 row = first;
+    for (; row < a.rows; row += step, number++) {
+      uint4 packs[PACKS];
+      float m;
+      const float l = sum(row, stage, packs, m);
+      noteWarp({m, l}, number % 2);
+      if (threadIdx.x % WARP == 0) {
+        Barrier(shared.summed[number % 2]).arrive();
+      }
       forgetWidened<PACKS>(packs);
-      const float l = weigh<PACKS, IS_LOG>(packs, shift(m));
-      const State s = met({m, l}, number & 1, number >> 1 & 1);
-      forgetWidened<PACKS>(packs);
-      writeResults<PACKS, CONSUMERS, IS_LOG>(
-          targetOf(a.out + (row * a.outStride + begin) * sizeOf(a.outType), length, a.outType),
-          a.outType, threadIdx.x, packs, m, s);
+      if (number > 0) {
+        finishLate(row - step, number - 1, before, mBefore);
+      }
+#pragma unroll
+      for (int k = 0; k < PACKS; k++) {
+        before[k] = packs[k];
+      }
+      mBefore = m;
+    }
+    if (number > 0) {
+      finishLate(row - step, number - 1, before, mBefore);
     }
   }
 };
 
-template <int CHUNKS, int CLUSTER, bool IS_LOG>
-__device__ __forceinline__ void softmaxInClusters(const RowArguments& a) {
-  typedef ClusterSoftmax<CHUNKS, CLUSTER, IS_LOG> Softmax;
-  extern __shared__ __align__(128) uint4 chunks[];
-  __shared__ typename Softmax::Shared shared;
-  if (threadIdx.x == 0) {
-    for (int c = 0; c < CHUNKS; c++) {
-      initBarrier(&shared.full[c], 1);
-      initBarrier(&shared.empty[c], CONSUMER_WARPS);
-    }
-    initBarrier(&shared.met[0], 1);
-    initBarrier(&shared.met[1], 1);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  }
-  __syncthreads();
-  clusterBarrier(); // before others send
-  const Softmax softmax(a, shared, chunks);
-  const int64 first = blockIdx.x / CLUSTER;
-  const int64 step = gridDim.x / CLUSTER;
-  if (threadIdx.x < CONSUMERS) {
-    softmax.consume(first, step);
-  } else if (threadIdx.x == CONSUMERS) {
-    softmax.produce(first, step);
-  }
-  __syncwarp();
-  clusterBarrier(); // no block ends while others may send to it
-}
-
 } // namespace
 
-extern "C" __global__ void __cluster_dims__(FOLDMAX_CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
     softmax(const __grid_constant__ RowArguments a) {
-  softmaxInClusters<FOLDMAX_CHUNKS, FOLDMAX_CLUSTER, FOLDMAX_LOG != 0>(a);
+  extern __shared__ __align__(128) uint4 chunks[];
+  __shared__ Shared shared;
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < STAGES; i++) {
+      Barrier(shared.full[i]).initialise(1);
+      Barrier(shared.empty[i]).initialise(CONSUMER_WARPS);
+    }
+    for (int i = 0; i < 2; i++) {
+      Barrier(shared.summed[i]).initialise(CONSUMER_WARPS);
+      Barrier(shared.met[i]).initialise(1);
+      Barrier(shared.known[i]).initialise(1);
+    }
+    fenceBarriers();
+  }
+  __syncthreads();
+  meetCluster(); // before others send
+  const ClusterSoftmax softmax(a, shared, chunks);
+  const int64 first = blockIdx.x / CLUSTER;
+  const int64 step = gridDim.x / CLUSTER;
+  const int warp = threadIdx.x / WARP;
+  if (warp < CONSUMER_WARPS) {
+    if (IS_LATE) {
+      softmax.consumeLate(first, step);
+    } else {
+      softmax.consume(first, step);
+    }
+  } else if (warp == PRODUCER) {
+    if (threadIdx.x % WARP == 0) {
+      softmax.produce(first, step);
+    }
+  } else if (warp == MESSENGER) {
+    softmax.carryMessages(first, step);
+  }
+  __syncwarp();
+  meetCluster(); // no block ends while others may send to it
 }

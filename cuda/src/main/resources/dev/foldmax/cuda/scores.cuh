@@ -65,12 +65,27 @@ __device__ __forceinline__ bool shownByMasks(const AttentionArguments& a, const 
 // tanh to the last bits, also relative to small results.
 __device__ __forceinline__ float cappedExactly(float s, float cap) { return cap * tanhf(s / cap); }
 
-// tanh with an absolute error of some 1e-7: no worse in front of an exponential, and short.
-__device__ __forceinline__ float cappedNearly(float s, float cap, float inverseCap) {
-  const float e = exp2Fast(s * inverseCap * (2.0f * LOG2_E));
+// tanh(y) / y for |y| <= TANH_SERIES, given y * y, to 4e-8 of it.
+constexpr float TANH_SERIES = 0.75f;
+__device__ __forceinline__ float tanhRatio(float square) {
+  float r = fmaf(-0.004769489776314491f, square, 0.019664912867265252f);
+  r = fmaf(r, square, -0.053390258240523264f);
+  r = fmaf(r, square, 0.13326521163889f);
+  r = fmaf(r, square, -0.3333306838032083f);
+  return fmaf(r, square, 1.0f);
+}
+
+// tanh(y) for |y| > TANH_SERIES, to 3e-7 of it, where 1 - 2 / (e^2y + 1) has lost nothing yet.
+__device__ __forceinline__ float tanhBeyond(float y) {
   float r;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(e + 1.0f));
-  return fmaf(-2.0f * cap, r, cap);
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(exp2Fast(y * (2.0f * LOG2_E)) + 1.0f));
+  return fmaf(-2.0f, r, 1.0f);
+}
+
+// The same to a few ulp, and short.
+__device__ __forceinline__ float cappedNearly(float s, float cap, float inverseCap) {
+  const float y = s * inverseCap;
+  return fabsf(y) <= TANH_SERIES ? s * tanhRatio(y * y) : cap * tanhBeyond(y);
 }
 
 // A bias of -inf hides a key, also one whose score is NaN.

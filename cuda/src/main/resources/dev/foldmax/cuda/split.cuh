@@ -6,8 +6,9 @@
 // `foldChunks` does the rest of the same tree and finishes the rows.
 //
 // foldChunks   grid: as many warps as rowWarps for each of (batch, query heads, queries of the
-//              longest), FOLD_THREADS; may be launched as a programmatic dependent of the kernel
-//              before it
+//              longest), FOLD_THREADS
+//
+// Both kernels may be launched as programmatic dependents of whatever comes before them.
 //
 // Before including this, a kernel defines VALUE_DIM, ROWS and SCORES; WARPS; TILE, the keys that a
 // block takes at a time, a divisor of CELL; MERGED, the rows whose warps are folded at a time, a
@@ -20,27 +21,30 @@ constexpr int CELL_SHIFT = 8;
 constexpr int CELL = 1 << CELL_SHIFT; // keys
 constexpr int LEVEL_STATES = MOST_LEVELS > 0 ? MOST_LEVELS : 1;
 constexpr int THREADS = WARPS * 32;
+constexpr int QUADS = VALUE_DIM / 4;          // of a row, four dimensions each
+constexpr int LANE_QUADS = (QUADS + 31) / 32; // of a lane: lane, lane + 32, ...
 constexpr int POISON_WORDS = (VALUE_DIM + 31) / 32;
 
+// Units are numbered by sequence, key head, tile of rows and chunk, so that all of a sequence's, which
+// come from its first visible key to its last, are neighbours.
 struct DecodePlan {
-  float* outputs; // (units, ROWS, VALUE_DIM): O of the chunks' states
-  float2* sums;   // (units, ROWS): their m and l
-  int rowTiles;   // of ROWS rows, of the sequence with the most
-  int chunks;     // of the sequence with the most
-  int levels;     // a chunk is 2^levels cells; at most MOST_LEVELS
-  int units;      // (batch, key heads, rowTiles, chunks)
-  int rowWarps;   // of foldChunks: FOLD_WARPS where there are more than a few chunks, else 1
-  int pad;
+  float* outputs;        // (units, ROWS, VALUE_DIM): O of the chunks' states
+  float2* sums;          // (units, ROWS): their m and l
+  const int* firstUnits; // (batch + 1): of each sequence; null where all have as many
+  int sequenceUnits;     // of each sequence, where firstUnits is null
+  int units;             // of all
+  int levels;            // a chunk is 2^levels cells; at most MOST_LEVELS
+  int rowWarps; // of foldChunks: FOLD_WARPS where there are more than a few chunks, else 1
 };
 
 // A tile of rows of one key head, and the keys that any of them sees.
 struct RowTile {
-  int number;
   int sequence;
   int keyHead;
   int firstRow;
-  int rows; // at most ROWS
-  int64 firstChunk; // chunk 0 of the tile's units: the first that any query of the sequence sees
+  int rows;         // at most ROWS
+  int firstUnit;    // of the tile, and its number, too
+  int64 firstChunk; // of that unit: the first that any query of the sequence sees
   Interval seen;
 };
 
@@ -50,24 +54,57 @@ __device__ __forceinline__ int groupOf(const AttentionArguments& a) {
 
 __device__ __forceinline__ int keyShift(const DecodePlan& plan) { return CELL_SHIFT + plan.levels; }
 
+__device__ __forceinline__ int firstUnitOf(const DecodePlan& plan, int sequence) {
+  return plan.firstUnits == nullptr ? sequence * plan.sequenceUnits : plan.firstUnits[sequence];
+}
+
+// Tiles of rows of a key head.
+__device__ __forceinline__ int tilesOf(const AttentionArguments& a, const Sequence& s) {
+  return max(((int)s.queries * groupOf(a) + ROWS - 1) / ROWS, 1);
+}
+
+// Chunks of a tile of rows.
+__device__ __forceinline__ int chunksOf(const AttentionArguments& a, const DecodePlan& plan,
+                                        int sequence) {
+  const int units = firstUnitOf(plan, sequence + 1) - firstUnitOf(plan, sequence);
+  return units / (a.keyHeads * tilesOf(a, a.sequences[sequence]));
+}
+
+// A sequence's tile of rows; `number` counts those of all its key heads.
 __device__ __forceinline__ RowTile rowTile(const AttentionArguments& a, const DecodePlan& plan,
-                                           int number) {
-  RowTile tile;
-  tile.number = number;
-  tile.firstRow = number % plan.rowTiles * ROWS;
-  const int pair = number / plan.rowTiles;
-  tile.keyHead = pair % a.keyHeads;
-  tile.sequence = pair / a.keyHeads;
-  const Sequence& s = a.sequences[tile.sequence];
+                                           int sequence, int number) {
+  const Sequence& s = a.sequences[sequence];
   const int group = groupOf(a);
+  const int tiles = tilesOf(a, s);
+  RowTile tile;
+  tile.sequence = sequence;
+  tile.keyHead = number / tiles;
+  tile.firstRow = number % tiles * ROWS;
   tile.rows = (int)smaller(s.queries * group - tile.firstRow, ROWS);
+  tile.firstUnit = firstUnitOf(plan, sequence) + number * chunksOf(a, plan, sequence);
   tile.firstChunk = visibleTo(s, 0).begin >> keyShift(plan);
-  tile.seen = {0, 0};
-  if (tile.rows > 0) {
-    tile.seen.begin = visibleTo(s, tile.firstRow / group).begin;
-    tile.seen.end = visibleTo(s, (tile.firstRow + tile.rows - 1) / group).end;
-  }
+  tile.seen = {visibleTo(s, tile.firstRow / group).begin,
+               visibleTo(s, (tile.firstRow + tile.rows - 1) / group).end};
   return tile;
+}
+
+// The sequence of a unit.
+__device__ __forceinline__ int sequenceOf(const AttentionArguments& a, const DecodePlan& plan,
+                                          int unit) {
+  if (plan.firstUnits == nullptr) {
+    return unit / plan.sequenceUnits;
+  }
+  int sequence = 0; // or a later one, before `end`
+  int end = a.batch;
+  while (end - sequence > 1) {
+    const int middle = (sequence + end) / 2;
+    if (plan.firstUnits[middle] <= unit) {
+      sequence = middle;
+    } else {
+      end = middle;
+    }
+  }
+  return sequence;
 }
 
 // The 16-byte piece of a row in shared memory, `rows` being an address or a pointer. Rows have a multiple
@@ -97,54 +134,65 @@ __device__ __forceinline__ RowView rowView(const AttentionArguments& a, const Ro
           slopeOf(a, tile.sequence, head)};
 }
 
-// Walks over the units from one to, exclusively, another, and over the tiles of keys in each.
-struct Walk {
-  int unit;
-  int chunk; // of the tile's chunks
-  int last;  // unit, exclusively
+// A unit as blocks keep it in shared memory.
+struct Unit {
   RowTile rows;
-  int64 position; // of the tile of keys
-  int64 end;      // of the unit's keys
-
-  __device__ __forceinline__ void start(const AttentionArguments& a, const DecodePlan& plan,
-                                        int first, int before) {
-    unit = first;
-    last = before;
-    if (unit < last) {
-      rows = rowTile(a, plan, unit / plan.chunks);
-      chunk = unit % plan.chunks;
-      enter(plan);
-    }
-  }
-
-  __device__ __forceinline__ void enter(const DecodePlan& plan) {
-    const int64 from = rows.firstChunk + chunk << keyShift(plan);
-    position = larger(from, rows.seen.begin) & ~(int64)(TILE - 1);
-    end = smaller(from + (1ll << keyShift(plan)), rows.seen.end);
-  }
-
-  // Moves on over units that have no tile left; false at the end.
-  __device__ __forceinline__ bool settle(const AttentionArguments& a, const DecodePlan& plan) {
-    while (unit < last && position >= end) {
-      unit++;
-      chunk++;
-      if (chunk == plan.chunks && unit < last) {
-        chunk = 0;
-        rows = rowTile(a, plan, rows.number + 1);
-      }
-      enter(plan);
-    }
-    return unit < last;
-  }
+  int64 position; // of the first tile of keys; there is at least one
+  int64 end;      // of the keys
 };
 
-// A block's share of the units.
-__device__ __forceinline__ Walk blocksWalk(const AttentionArguments& a, const DecodePlan& plan) {
-  Walk walk;
-  walk.start(a, plan, (int)((int64)plan.units * blockIdx.x / gridDim.x),
-             (int)((int64)plan.units * (blockIdx.x + 1) / gridDim.x));
-  return walk;
+__device__ __noinline__ void describe(const AttentionArguments& a, const DecodePlan& plan,
+                                      int number, Unit& unit) {
+  const int sequence = sequenceOf(a, plan, number);
+  const RowTile rows =
+      rowTile(a, plan, sequence,
+              (number - firstUnitOf(plan, sequence)) / chunksOf(a, plan, sequence));
+  const int64 from = rows.firstChunk + (number - rows.firstUnit) << keyShift(plan);
+  const int64 to = from + (1ll << keyShift(plan));
+  unit.rows = rows;
+  unit.position = smaller(larger(from, rows.seen.begin), to - 1) & ~(int64)(TILE - 1);
+  unit.end = larger(smaller(to, rows.seen.end), unit.position + 1);
 }
+
+// A block has neighbouring units. Of these a ring holds KNOWN from the one that the block folds on, as
+// a walk ahead of it may need them.
+constexpr int KNOWN = 5;
+constexpr int RING = 8;
+
+// The first unit of a block.
+__device__ __forceinline__ int shareOf(const DecodePlan& plan, int block) {
+  const int each = plan.units / (int)gridDim.x;
+  return block * each + min(block, plan.units - each * (int)gridDim.x);
+}
+
+// Walks over a block's units, and over the tiles of keys in each.
+struct Walk {
+  const Unit* ring; // (RING)
+  int index;        // of the unit among the block's
+  int count;        // of these
+  int64 position;   // of the tile of keys
+  int64 end;        // of the unit's keys
+
+  __device__ __forceinline__ bool atEnd() const { return index >= count; }
+
+  __device__ __forceinline__ const RowTile& rows() const { return ring[index % RING].rows; }
+
+  __device__ __forceinline__ bool isLast() const { return position + TILE >= end; }
+
+  __device__ __forceinline__ void enter(int unit) {
+    index = unit;
+    position = ring[index % RING].position;
+    end = ring[index % RING].end;
+  }
+
+  // Goes on to the next tile.
+  __device__ __forceinline__ void next() {
+    position += TILE;
+    if (position >= end) {
+      enter(index + 1);
+    }
+  }
+};
 
 // (m, l, O) of one row, four dimensions of it.
 struct Piece {
@@ -169,7 +217,7 @@ __device__ __forceinline__ Piece merge(const Piece& x, const Piece& y) {
 
 // What the warps of a block leave of a cell, and the states of the unit's subtrees: level n holds 2^n
 // cells.
-struct CellStates {
+struct alignas(16) CellStates {
   float outputs[WARPS][MERGED][VALUE_DIM]; // O of MERGED rows
   float2 sums[WARPS][ROWS];                   // m and l
   float levelOutputs[LEVEL_STATES][ROWS][VALUE_DIM];
@@ -255,8 +303,9 @@ __device__ __forceinline__ void clearPoison(CellStates& states) {
   __syncthreads();
 }
 
-// The kernels of one call may overlap: the next may start, up to where it waits, while the last blocks
-// of the one before it still run.
+// The kernels of a call, and of calls that follow each other, may overlap: the next may start, up to
+// where it waits, while the last blocks of the one before it still run. Before, it reads nothing but
+// its arguments and the tables that came up from the host.
 __device__ __forceinline__ void letNextStart() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -269,6 +318,106 @@ __device__ __forceinline__ void waitForPrevious() {
 #endif
 }
 
+// Starts copying 16-byte pieces of WARP_KEYS rows of keys or values into shared memory: row n begins
+// `begin` bytes from `data`, as lane n says, and is 0 without a bit in `present`; so is what follows a
+// row's `bytes`.
+template <int PIECES>
+__device__ __forceinline__ void copyRows(const unsigned char* data, int64 begin, unsigned present,
+                                         int bytes, unsigned target, int pitch) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll 8
+  for (int i = lane; i < WARP_KEYS * PIECES; i += 32) {
+    const int key = i / PIECES;
+    const int piece = i % PIECES;
+    const unsigned char* row = data + __shfl_sync(~0u, begin, key);
+    const int part = present >> key & 1 ? min(max(bytes - 16 * piece, 0), 16) : 0;
+    copyPartOnce(pieceAt(target, pitch, key, piece), part > 0 ? row + 16 * piece : data, part);
+  }
+}
+
+// What a block does. A kernel brings a Fold, with
+//   restart(walk)                 is to copy from the walk's place on; nothing is under way
+//   setRows(a, tile)              takes a tile's rows, and waits for the block
+//   fold(a, states, walk, careful)
+//                                 the five lines, for the walk's tile of keys
+//   clear(), hasNonFinite()       of the states of a warp's share of a cell
+//   leaveSums(states), leaveOutputs(states, first)
+//                                 for foldWarps: m and l of all rows, O of MERGED rows
+//
+// A value that is not finite and meets a weight of 0, of a row that does not see it, makes NaN. A cell
+// with a non-finite output is therefore folded once more, carefully: whatever is not finite among a
+// warp's values becomes 0, which gives rows that do not see it the bits that they would have had, and
+// is noted for the rows that do; their components become NaN when the cell is closed.
+template <typename Fold>
+__device__ __forceinline__ void foldUnits(const AttentionArguments& a, const DecodePlan& plan,
+                                          CellStates& states, Fold& fold) {
+  __shared__ Unit ring[RING];
+  letNextStart();
+  const int first = shareOf(plan, blockIdx.x);
+  Walk walk = {ring, 0, shareOf(plan, blockIdx.x + 1) - first};
+  if (threadIdx.x < min(KNOWN, walk.count)) {
+    describe(a, plan, first + threadIdx.x, ring[threadIdx.x]);
+  }
+  __syncthreads();
+  walk.enter(0);
+  waitForPrevious();
+  fold.restart(walk);
+  fold.clear();
+  unsigned occupied = 0;
+  int rowsOf = -1;   // the row tile that the fold has
+  int unitOf = -1;   // the unit that it is in, of the block's
+  int64 cellBegin = walk.position;
+  bool careful = false;
+  while (!walk.atEnd()) {
+    if (unitOf != walk.index) {
+      unitOf = walk.index;
+      if (threadIdx.x == 0 && walk.index + KNOWN < walk.count) {
+        describe(a, plan, first + walk.index + KNOWN, ring[(walk.index + KNOWN) % RING]);
+      }
+      if (rowsOf != walk.rows().firstUnit) {
+        rowsOf = walk.rows().firstUnit;
+        fold.setRows(a, walk.rows());
+      }
+    }
+    fold.fold(a, states, walk, careful);
+    const bool last = walk.isLast();
+    if (!last && (walk.position + TILE) % CELL != 0) {
+      walk.position += TILE;
+      continue;
+    }
+    if (!careful && __syncthreads_or(fold.hasNonFinite())) {
+      careful = true;
+      walk.position = cellBegin;
+      waitForCopies();
+      fold.restart(walk);
+      clearPoison(states);
+    } else {
+      if (careful) {
+        __syncthreads(); // a fold may use the states' memory meanwhile
+      }
+      const RowTile& rows = walk.rows();
+      const Closing c =
+          closing(plan, first + walk.index, walk.position / CELL, last, careful, occupied);
+      fold.leaveSums(states);
+#pragma unroll
+      for (int row = 0; row < ROWS; row += MERGED) {
+        if (row >= rows.rows) {
+          break;
+        }
+        fold.leaveOutputs(states, row);
+        __syncthreads();
+        foldWarps(plan, states, c, row);
+        __syncthreads();
+      }
+      occupied = c.occupiedAfter();
+      careful = false;
+      walk.next();
+      cellBegin = walk.position;
+    }
+    fold.clear();
+  }
+}
+
 // Folds the states of a row's chunks in the rest of the tree and finishes the row. A warp takes eight
 // chunks at a time, from a multiple of eight on. Where there are many chunks, eight warps share a row
 // and the first folds what they got; where there are few, a warp has a row for itself. A step's state
@@ -277,8 +426,6 @@ constexpr int FOLD_WARPS = 8;
 constexpr int FOLD_THREADS = FOLD_WARPS * 32;
 constexpr int FOLD_EACH = 8;    // chunks
 constexpr int FOLD_LEVELS = 24; // 2^24 steps
-constexpr int QUADS = VALUE_DIM / 4; // of a row, four dimensions each
-constexpr int LANE_QUADS = (QUADS + 31) / 32; // of a lane: lane, lane + 32, ...
 
 struct FoldShared {
   float4 outputs[FOLD_WARPS][32];
@@ -291,21 +438,32 @@ __device__ __forceinline__ Piece mergeEight(const Piece (&x)[FOLD_EACH]) {
                merge(merge(x[4], x[5]), merge(x[6], x[7])));
 }
 
-__device__ __forceinline__ Piece emptyPiece() { return {EMPTY, 0.0f, {}}; }
+// Four dimensions of a chunk's state. Predicates, so that loads do not wait for each other.
+__device__ __forceinline__ void loadState(const DecodePlan& plan, int64 state, int quad, bool exists,
+                                          Piece& piece) {
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.u32 p, %8, 0;\n"
+      "@p ld.global.cg.v2.f32 {%0, %1}, [%6];\n"
+      "@p ld.global.cg.v4.f32 {%2, %3, %4, %5}, [%7];\n"
+      "}\n"
+      : "+f"(piece.m), "+f"(piece.l), "+f"(piece.o.x), "+f"(piece.o.y), "+f"(piece.o.z),
+        "+f"(piece.o.w)
+      : "l"(plan.sums + state), "l"(plan.outputs + state * VALUE_DIM + 4 * quad),
+        "r"((unsigned)exists)
+      : "memory");
+}
 
-// Eight chunks from `chunk` on, of those from `from` to before `to`; `unit` is chunk 0's.
-__device__ __forceinline__ Piece foldEight(const DecodePlan& plan, int64 unit, int row, int quad,
-                                           int64 chunk, int64 from, int64 to) {
+// Eight chunks of a tile from `chunk` on, of those from `from` to before `to`.
+__device__ __forceinline__ Piece foldEight(const DecodePlan& plan, const RowTile& tile, int row,
+                                           int quad, int64 chunk, int64 from, int64 to) {
   Piece pieces[FOLD_EACH];
 #pragma unroll
   for (int i = 0; i < FOLD_EACH; i++) {
-    pieces[i] = emptyPiece();
-    if (chunk + i >= from && chunk + i < to) {
-      const int64 state = (unit + chunk + i) * ROWS + row;
-      const float2 sums = __ldcg(plan.sums + state);
-      const float4* o = reinterpret_cast<const float4*>(plan.outputs + state * VALUE_DIM);
-      pieces[i] = {sums.x, sums.y, __ldcg(o + min(quad, QUADS - 1))};
-    }
+    const int64 unit = tile.firstUnit + (chunk + i - tile.firstChunk);
+    pieces[i] = {EMPTY, 0.0f, {}};
+    loadState(plan, unit * ROWS + row, quad, chunk + i >= from && chunk + i < to, pieces[i]);
   }
   return mergeEight(pieces);
 }
@@ -318,13 +476,9 @@ __device__ __forceinline__ void finishRow(const AttentionArguments& a, const Seq
       finish(naturalOf<SCORES>(whole.m), whole.l, hasSink, hasSink ? sinkOf(a, head) : 0.0f);
   const Place place = {s.queryBlock, s.queryRow + query};
   const int64 out = elementOf(a.out, place, head);
-  const float o[4] = {whole.o.x, whole.o.y, whole.o.z, whole.o.w};
-#pragma unroll
-  for (int i = 0; i < 4; i++) {
-    if (4 * quad + i < a.valueDim) {
-      store(a.out.data, a.out.type, out + 4 * quad + i, o[i] * f.factor);
-    }
-  }
+  const float o[4] = {whole.o.x * f.factor, whole.o.y * f.factor, whole.o.z * f.factor,
+                      whole.o.w * f.factor};
+  storeQuad(a.out.data, a.out.type, out + 4 * quad, o, a.valueDim - 4 * quad);
   if (quad == 0 && a.lse.data != nullptr) {
     store(a.lse.data, a.lse.type, elementOf(a.lse, place, head), f.logSumExp);
   }
@@ -334,6 +488,7 @@ extern "C" __global__ void __launch_bounds__(FOLD_THREADS)
     foldChunks(const __grid_constant__ AttentionArguments a,
                const __grid_constant__ DecodePlan plan) {
   __shared__ FoldShared shared;
+  letNextStart();
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
   const bool shares = plan.rowWarps > 1;
@@ -346,14 +501,12 @@ extern "C" __global__ void __launch_bounds__(FOLD_THREADS)
   }
   const Sequence& s = a.sequences[sequence];
   const int64 row = query * groupOf(a) + head % groupOf(a);
-  const RowTile tile = rowTile(
-      a, plan,
-      (int)((sequence * a.keyHeads + head / groupOf(a)) * plan.rowTiles + row / ROWS));
+  const RowTile tile = rowTile(a, plan, (int)sequence,
+                               head / groupOf(a) * tilesOf(a, s) + (int)(row / ROWS));
   // Chunks outside of what the tile's rows see have no state.
   const Interval seen = tile.seen;
   const int64 from = seen.begin >> keyShift(plan);
   const int64 to = seen.end <= seen.begin ? from : ((seen.end - 1) >> keyShift(plan)) + 1;
-  const int64 unit = (int64)tile.number * plan.chunks - tile.firstChunk;
   const int stepChunks = FOLD_EACH * plan.rowWarps;
   waitForPrevious();
   for (int i = 0; i < LANE_QUADS; i++) {
@@ -362,7 +515,7 @@ extern "C" __global__ void __launch_bounds__(FOLD_THREADS)
     unsigned occupied = 0;
     for (int64 step = from / stepChunks; step * stepChunks < to; step++) {
       const int64 first = step * stepChunks + (shares ? warp * FOLD_EACH : 0);
-      Piece piece = foldEight(plan, unit, (int)(row % ROWS), quad, first, from, to);
+      Piece piece = foldEight(plan, tile, (int)(row % ROWS), min(quad, QUADS - 1), first, from, to);
       if (shares) {
         shared.outputs[warp][lane] = piece.o;
         if (lane == 0) {
@@ -378,6 +531,7 @@ extern "C" __global__ void __launch_bounds__(FOLD_THREADS)
         __syncthreads();
       }
       int level = 0;
+#pragma unroll 1
       for (; level < FOLD_LEVELS - 1 && (step >> level & 1); level++) {
         if (occupied >> level & 1) {
           piece = merge(levels[level], piece);
@@ -386,7 +540,8 @@ extern "C" __global__ void __launch_bounds__(FOLD_THREADS)
       levels[level] = piece;
       occupied = occupied >> level << level | 1u << level;
     }
-    Piece whole = emptyPiece();
+    Piece whole = {EMPTY, 0.0f, {}};
+#pragma unroll 1
     for (int level = 0; occupied >> level != 0; level++) {
       if (occupied >> level & 1) {
         whole = merge(levels[level], whole);

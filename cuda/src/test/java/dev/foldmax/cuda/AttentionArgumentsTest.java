@@ -4,6 +4,7 @@ import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
 import dev.foldmax.Attention;
 import dev.foldmax.DType;
@@ -193,5 +194,46 @@ class AttentionArgumentsTest {
       AttentionArguments.writeSequence(sequence, 0, call, 1, 0);
       assertThat(sequence.toArray(JAVA_LONG)).startsWith(0, 4, 0, 0, 14, 0, 5);
     }
+  }
+
+  private static AttentionCall ragged(Tensor q, Tensor k, long... offsets) {
+    Tensor where = Tensor.of(offsets, offsets.length);
+    return AttentionCall.withoutOutput(
+        q, KeyValues.ragged(k, k, where).queryOffsets(where), Attention.standard());
+  }
+
+  /** Rows are 64-bit numbers all the way; the one kernel that has fewer bits says so. */
+  @Test
+  void rowsPastThirtyBitsAreNeverCutOff() {
+    long many = 1L << 33;
+    Tensor x = at(0x1000, DType.BF16, 1, many, 8);
+    AttentionCall call = ragged(x, x, 0, many - 40, many);
+    long[] fields = AttentionArguments.sequenceFields(call, 1, 40);
+    assertThat(fields).startsWith(0, many - 40, 40, 0, 40, 0, many - 40);
+    assertThatIllegalArgumentException()
+        .isThrownBy(() -> HopperPrefill.checkRows(call))
+        .withMessageStartingWith("q: queries of ")
+        .withMessageContaining("8589934592 rows")
+        .withMessageContaining("at most 1073741824");
+
+    Tensor most = at(0x1000, DType.BF16, 1, HopperPrefill.FAR, 8);
+    HopperPrefill.checkRows(ragged(most, most, 0, 40, HopperPrefill.FAR));
+    Tensor oneMore = at(0x1000, DType.BF16, 1, HopperPrefill.FAR + 1, 8);
+    assertThatIllegalArgumentException()
+        .isThrownBy(() -> HopperPrefill.checkRows(ragged(most, oneMore, 0, 40)))
+        .withMessageStartingWith("keyValues: keys of ")
+        .withMessageContaining("1073741825 rows");
+  }
+
+  @Test
+  void pagesThatKernelsCannotNameAreRefused() {
+    long pages = (1L << 31) + 5;
+    Tensor pool = at(0x1000, DType.F16, pages, 1, 16, 8);
+    Tensor table = Tensor.of(new long[] {Integer.MAX_VALUE, pages - 1}, 1, 2);
+    KeyValues keyValues = KeyValues.paged(pool, pool, table, Tensor.of(new int[] {32}, 1));
+    assertThat(AttentionKernels.page(keyValues, 0, 15)).isEqualTo(Integer.MAX_VALUE);
+    assertThatIllegalArgumentException()
+        .isThrownBy(() -> AttentionKernels.page(keyValues, 0, 16))
+        .withMessageStartingWith("blockTable: entry (0, 1) is 2147483652");
   }
 }

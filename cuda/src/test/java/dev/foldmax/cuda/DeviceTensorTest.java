@@ -115,6 +115,28 @@ class DeviceTensorTest {
     assertSame(target, whole);
   }
 
+  /** By its own way where it can go straight, by another where not. */
+  @Test
+  void hostTensorsAreCopiedIntoAnyTensorOfTheDevice() {
+    Tensor tensor = random(DType.F32, 12, 7, 40, 30);
+    try (Arena arena = Arena.ofConfined()) {
+      Tensor whole = backend.upload(arena, Tensor.allocate(DType.F32, 7, 40, 30));
+      backend.copy(tensor.slice(0, 2, 5), whole.slice(0, 1, 4));
+      assertSame(backend.download(whole.slice(0, 1, 4)), tensor.slice(0, 2, 5).copy());
+      assertThat(backend.download(whole.slice(0, 4, 7)).toDoubleArray()).containsOnly(0);
+      backend.copy(tensor.slice(2, 3, 20), whole.slice(2, 5, 22));
+      assertSame(backend.download(whole.slice(2, 5, 22)), tensor.slice(2, 3, 20).copy());
+      Tensor row = tensor.select(0, 0).slice(0, 0, 1);
+      backend.copy(row.expand(7, 40, 30), whole);
+      assertSame(backend.download(whole), row.expand(7, 40, 30).copy());
+      Tensor half = backend.allocate(arena, DType.BF16, 7, 40, 30);
+      backend.copy(tensor, half);
+      assertSame(backend.download(half), tensor.to(DType.BF16));
+      backend.copy(tensor.permute(1, 2, 0), whole.reshape(40, 30, 7));
+      assertSame(backend.download(whole.reshape(40, 30, 7)), tensor.permute(1, 2, 0).copy());
+    }
+  }
+
   /** More than the pinned chunks, and no multiple of them, in rows that straddle them. */
   @Test
   void largeTensorsTravelInChunks() {

@@ -76,6 +76,8 @@ class LibrariesTest {
     assertThat(NvrtcLibrary.problem(DRIVER_13_0, null))
         .contains(
             "no NVRTC", "cuda-nvrtc-13-0", "pip install nvidia-cuda-nvrtc)", "-Dfoldmax.nvrtc");
+    assertThat(NvrtcLibrary.notThere("/some/lib.so"))
+        .contains("no NVRTC", "/some/lib.so", "foldmax.nvrtc", "FOLDMAX_NVRTC");
     assertThat(NvrtcLibrary.problem(DRIVER_12_4, null))
         .contains("cuda-nvrtc-12-0", "pip install nvidia-cuda-nvrtc-cu12)");
     assertThat(NvrtcLibrary.problem(DRIVER_12_4, "NVRTC 13.0 (libnvrtc.so)"))

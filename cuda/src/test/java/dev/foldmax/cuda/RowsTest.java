@@ -85,13 +85,49 @@ class RowsTest {
     List<DynamicTest> tests = new ArrayList<>();
     for (DType type : TYPES) {
       for (int bytes = 512; bytes <= 1 << 20; bytes *= 2) {
-        int boundary = bytes / type.bytes();
-        for (int n : new int[] {boundary - 1, boundary, boundary + 1}) {
-          tests.add(dynamicTest("%s rows of %d".formatted(type, n), () -> assertRows(type, n)));
-        }
+        addBoundary(tests, type, bytes);
+      }
+      for (int kilobytes : new int[] {640, 768}) {
+        addBoundary(tests, type, kilobytes << 10);
       }
     }
     return tests.stream();
+  }
+
+  private static void addBoundary(List<DynamicTest> tests, DType type, int bytes) {
+    int boundary = bytes / type.bytes();
+    for (int n : new int[] {boundary - 1, boundary, boundary + 1}) {
+      tests.add(dynamicTest("%s rows of %d".formatted(type, n), () -> assertRows(type, n)));
+    }
+  }
+
+  /** So many rows that a cluster has several in turn, some of which are on their way together. */
+  @TestFactory
+  Stream<DynamicTest> rowsInTurnAreAsRowsAlone() {
+    List<DynamicTest> tests = new ArrayList<>();
+    for (DType type : List.of(DType.F32, DType.BF16)) {
+      for (int kilobytes : new int[] {200, 300, 512, 1024}) {
+        int n = (kilobytes << 10) / type.bytes() - 3;
+        tests.add(dynamicTest("%s rows of %d".formatted(type, n), () -> assertInTurn(type, n)));
+      }
+    }
+    return tests.stream();
+  }
+
+  private static void assertInTurn(DType type, int n) {
+    int rows = 200;
+    Tensor x = Tensor.allocate(type, rows, n);
+    for (int r = 0; r < rows; r++) {
+      for (int i = 0; i < n; i++) {
+        x.setAt((long) r * n + i, (i * 31L + r * 17L) % (1009 - r) * 0x1p-6);
+      }
+    }
+    Tensor softmax = backend.softmax(x);
+    for (int r = 0; r < rows; r += 11) {
+      assertThat(backend.softmax(x.slice(0, r, r + 1)).toDoubleArray())
+          .as("row %d", r)
+          .isEqualTo(softmax.slice(0, r, r + 1).toDoubleArray());
+    }
   }
 
   private static void assertRows(DType type, int n) {

@@ -50,8 +50,9 @@ class SequenceBoundsTest {
         // As visibleTo of scores.cuh.
         long begin = Math.max(first, i + bounds.begin());
         long end = Math.min(sequence.endKey(), i + bounds.end());
-        for (int slot = 0; slot < 2; slot++) {
-          end = Math.min(end, Math.max(bounds.prefix(slot), i + bounds.prefixShift(slot)));
+        for (Alignment alignment : Alignment.values()) {
+          end =
+              Math.min(end, Math.max(bounds.prefix(alignment), i + bounds.prefixShift(alignment)));
         }
         long expectedBegin = mask.begin(sequence, i);
         long expectedEnd = mask.end(sequence, i);

@@ -25,6 +25,9 @@ final class LaunchCosts {
   /** Calls of a graph. */
   private static final int CALLS = 200;
 
+  /** For the JVM to compile what a call does; the first ten thousand calls take longer. */
+  private static final double WARM_UP_NANOS = 1.5e9;
+
   private static final double NANOS_PER_MICRO = 1000;
 
   private LaunchCosts() {}
@@ -61,18 +64,26 @@ final class LaunchCosts {
     return backend.upload(arena, tensor);
   }
 
-  /** How long the calling thread takes to enqueue a call: the median of bursts. */
+  /** How long the calling thread takes to enqueue a call, once warm: the median of bursts. */
   private static double ofHost(CudaBackend backend, Runnable call) {
+    for (long start = System.nanoTime(); System.nanoTime() - start < WARM_UP_NANOS; ) {
+      burst(backend, call);
+    }
     double[] bursts = new double[BURSTS];
     for (int burst = 0; burst < BURSTS; burst++) {
-      backend.synchronize();
-      long start = System.nanoTime();
-      for (int i = 0; i < BURST; i++) {
-        call.run();
-      }
-      bursts[burst] = (System.nanoTime() - start) / NANOS_PER_MICRO / BURST;
+      bursts[burst] = burst(backend, call);
     }
     return Prepared.Times.of(bursts, 1).median();
+  }
+
+  /** Microseconds of a call. */
+  private static double burst(CudaBackend backend, Runnable call) {
+    backend.synchronize();
+    long start = System.nanoTime();
+    for (int i = 0; i < BURST; i++) {
+      call.run();
+    }
+    return (System.nanoTime() - start) / NANOS_PER_MICRO / BURST;
   }
 
   /** How long the device takes for one of many calls in a graph. */
