@@ -55,7 +55,14 @@ public final class FoldmaxFunctions {
                   + " the softmax of scale * dot(query, key). The scale is 1 / sqrt(dimension) by"
                   + " default.",
               List.of(3, 4),
-              arguments -> new VectorAggregate(VectorAggregate.Score.DOT_PRODUCT, arguments)));
+              arguments -> new VectorAggregate(VectorAggregate.Score.DOT_PRODUCT, arguments)),
+          new SqlFunction(
+              "softmax_top_k",
+              "_FUNC_(score, id, k) - The k largest scores of a group, largest first, as an array of"
+                  + " structs (id, score, probability).",
+              List.of(3),
+              arguments ->
+                  new TopKAggregate(arguments.get(0), arguments.get(1), arguments.get(2))));
 
   private FoldmaxFunctions() {}
 

@@ -34,7 +34,7 @@ public final class SoftmaxFold {
    * of what came before it.
    */
   public static double exponential(double m, double score) {
-    return Math.exp(-Math.abs(score - m));
+    return Exponential.of(-Math.abs(score - m));
   }
 
   /**
@@ -100,7 +100,7 @@ public final class SoftmaxFold {
 
   /** exp(from - to), and 1 where the maximum stays, be it infinite. */
   private static double correction(double from, double to) {
-    return from == to ? 1 : Math.exp(from - to);
+    return from == to ? 1 : Exponential.of(from - to);
   }
 
   /** The natural logarithm of the sum of exponentials; -inf without weight. */
