@@ -56,7 +56,8 @@ final class VectorReader {
     return elements;
   }
 
-  private static boolean hasNull(ArrayData array) {
+  /** Whether an element is NULL. */
+  static boolean hasNull(ArrayData array) {
     if (array instanceof UnsafeArrayData row) { // 64 elements at a time
       long nullBits = row.getBaseOffset() + Long.BYTES;
       long words = (row.numElements() + 63L) / 64;
