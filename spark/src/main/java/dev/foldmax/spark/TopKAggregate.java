@@ -80,7 +80,8 @@ final class TopKAggregate extends TypedImperativeAggregate<TopKState>
     }
 
     byte[] toBytes(Object value) {
-      return projection.apply(new GenericInternalRow(new Object[] {value})).getBytes();
+      // A copy, for a projection writes all its rows into the same bytes.
+      return projection.apply(new GenericInternalRow(new Object[] {value})).copy().getBytes();
     }
 
     Object fromBytes(byte[] bytes) {
