@@ -12,6 +12,7 @@ import dev.foldmax.KeyValues;
 import dev.foldmax.Tensor;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.SplittableRandom;
 import org.apache.spark.sql.Dataset;
@@ -147,7 +148,7 @@ class DatasetAttentionTest {
                     RowFactory.create(90_001L, part(new float[KEY_DIM], 0, KEY_DIM), null),
                     RowFactory.create(
                         90_002L,
-                        java.util.Collections.nCopies(KEY_DIM, (Float) null),
+                        Collections.nCopies(KEY_DIM, (Float) null),
                         part(new float[VALUE_DIM], 0, VALUE_DIM))),
                 TABLE);
 
