@@ -39,8 +39,7 @@ class ClusterTest {
   private static final int START_SECONDS = 40;
 
   /** Six JVMs that live for seconds: none is worth an optimising compiler. */
-  private static final List<String> FRUGAL =
-      List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC");
+  private static final List<String> FRUGAL = List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC");
 
   private static final Pattern MASTER = Pattern.compile("spark://127\\.0\\.0\\.1:\\d+");
 

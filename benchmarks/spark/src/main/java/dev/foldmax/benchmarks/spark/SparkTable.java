@@ -42,7 +42,8 @@ public final class SparkTable {
   /**
    * Measures and prints.
    *
-   * @param args rounds that count (15 by default), and rounds before them (8)
+   * @param args rounds that count (15 by default), rounds before them (8), and which table is
+   *     wanted, from 0 (all)
    */
   public static void main(String[] args) throws Exception {
     int rounds = args.length > 0 ? Integer.parseInt(args[0]) : 15;
@@ -61,7 +62,11 @@ public final class SparkTable {
       SparkTable table = new SparkTable(spark);
       table.makeTables(folder);
       table.check();
-      for (Contest contest : table.contests()) {
+      List<Contest> contests = table.contests();
+      if (args.length > 2) {
+        contests = List.of(contests.get(Integer.parseInt(args[2])));
+      }
+      for (Contest contest : contests) {
         print(contest, warmUp, rounds, System.out);
       }
     } finally {
