@@ -26,7 +26,8 @@ final class MarkdownReport {
     line("# Performance");
     line();
     line("Of the CPU backend. The CUDA backend, beside cuDNN and FlashAttention-2, is measured in");
-    line("[performance-gpu.md](performance-gpu.md).");
+    line("[performance-gpu.md](performance-gpu.md). Time and memory are drawn against length");
+    line("[on the CPU](plots/lengths-cpu.md) and [on a GPU](plots/lengths-gpu.md).");
     line();
     header();
     guide();
