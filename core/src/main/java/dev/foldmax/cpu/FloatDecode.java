@@ -97,6 +97,11 @@ abstract class FloatDecode extends TileEngine {
   /** How many keys there is scratch for. */
   abstract int keyChunk();
 
+  /** How many keys' values there is scratch for. */
+  int valueChunk() {
+    return chunk(valueDims);
+  }
+
   @Override
   int maxRows(AttentionCall call, int b) {
     return MAX_ROWS;
@@ -141,7 +146,7 @@ abstract class FloatDecode extends TileEngine {
     if (keys.length < keyChunk() * keyDims) {
       keys = new float[keyChunk() * keyDims];
     }
-    int valueRows = Math.max(PIECES, chunk(valueDims));
+    int valueRows = Math.max(PIECES, valueChunk());
     if (values.length < valueRows * valueDims) {
       values = new float[valueRows * valueDims];
     }
