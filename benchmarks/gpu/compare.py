@@ -26,11 +26,15 @@ import threading
 import time
 from functools import partial
 
+try:
+    import torch
+except ImportError:
+    sys.exit("this needs PyTorch with CUDA, for instance by: pip install torch")
+
 import cases
 import checks
 import peers
 import report
-import torch
 from data import Data
 from foldmax import Foldmax, first_calls
 

@@ -20,10 +20,14 @@ import random
 import sys
 import tempfile
 
+try:
+    import torch
+except ImportError:
+    sys.exit("this needs PyTorch with CUDA, for instance by: pip install torch")
+
 import cases
 import compare
 import peers
-import torch
 from data import Data
 from foldmax import Foldmax
 

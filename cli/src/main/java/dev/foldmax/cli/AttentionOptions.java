@@ -33,6 +33,7 @@ final class AttentionOptions {
       fallbackValue = "bottom-right",
       preprocessor = OptionalValue.class,
       converter = Choice.OfAlignment.class,
+      completionCandidates = Choice.OfAlignment.class,
       description = {
         "A query sees the keys up to its own position. bottom-right (without a value): the last"
             + " query stands at the last key; top-left: the first query stands at the first key,"
@@ -69,6 +70,7 @@ final class AttentionOptions {
       names = "--rescale",
       paramLabel = "WHEN",
       converter = Choice.OfRescale.class,
+      completionCandidates = Choice.OfRescale.class,
       description =
           "always, on-new-max or lazy: when a running sum is corrected for a new maximum. The"
               + " results agree but for rounding.")
@@ -84,6 +86,7 @@ final class AttentionOptions {
       names = "--phase",
       paramLabel = "PHASE",
       converter = Choice.OfPhase.class,
+      completionCandidates = Choice.OfPhase.class,
       description = "auto (decode for at most 16 queries), prefill or decode.")
   private Phase phase = Phase.AUTO;
 

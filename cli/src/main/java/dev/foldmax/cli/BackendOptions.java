@@ -25,6 +25,7 @@ final class BackendOptions {
       names = "--backend",
       paramLabel = "NAME",
       converter = Choice.OfBackend.class,
+      completionCandidates = Choice.OfBackend.class,
       description = "auto (a GPU if there is one, else the CPU), cpu, cuda or reference.")
   private Name backend = Name.AUTO;
 
@@ -48,6 +49,7 @@ final class BackendOptions {
       names = "--progress",
       paramLabel = "FORM",
       converter = Choice.OfProgress.class,
+      completionCandidates = Choice.OfProgress.class,
       description =
           "How to tell of the progress of a long job on the standard error stream: auto (a bar on a"
               + " terminal, else nothing), lines (one every 10 s) or none.")

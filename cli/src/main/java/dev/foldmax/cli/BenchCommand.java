@@ -2,7 +2,9 @@ package dev.foldmax.cli;
 
 import dev.foldmax.Availability;
 import dev.foldmax.Backend;
+import dev.foldmax.io.AtomicFile;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -55,6 +57,7 @@ final class BenchCommand implements Callable<Integer> {
       names = "--backend",
       paramLabel = "NAME",
       converter = Choice.OfBenchBackend.class,
+      completionCandidates = Choice.OfBenchBackend.class,
       description = "cpu, cuda, or all that there are, which is the default.")
   private Name backend = Name.ALL;
 
@@ -102,13 +105,25 @@ final class BenchCommand implements Callable<Integer> {
       }
     }
     report.field("backends", json);
-    if (out != null) {
-      System.setProperty("java.awt.headless", "true"); // drawn into memory, whatever the display
-      BenchPicture picture = new BenchPicture("Foldmax " + Main.Version.current(), all);
-      report.line("wrote", picture.write(out, report.json()));
-    }
     report.print(spec.commandLine().getOut(), common.json);
+    if (out != null) {
+      byte[] bytes = (report.json() + "\n").getBytes(StandardCharsets.UTF_8);
+      AtomicFile.write(out.resolve("bench.json"), bytes);
+      draw(out, all);
+    }
     return 0;
+  }
+
+  private static void draw(Path folder, List<BenchResult> results) throws IOException {
+    System.setProperty("java.awt.headless", "true"); // drawn into memory, whatever the display
+    try {
+      new BenchPicture("Foldmax " + Main.Version.current(), results).write(folder);
+    } catch (LinkageError | InternalError e) {
+      throw new Failure(
+          "bench.svg, bench.png: this system has no fonts to draw with; install fontconfig and a"
+              + " font (bench.json is written)",
+          e);
+    }
   }
 
   private void validate() {

@@ -99,16 +99,10 @@ final class BenchPicture {
         .orElse(1);
   }
 
-  /**
-   * Writes the picture in two formats, and the numbers behind it.
-   *
-   * @return the files, for people
-   */
-  String write(Path folder, String json) throws IOException {
-    AtomicFile.write(folder.resolve("bench.json"), (json + "\n").getBytes(StandardCharsets.UTF_8));
+  /** Writes the picture in two formats. */
+  void write(Path folder) throws IOException {
     AtomicFile.write(folder.resolve("bench.svg"), svg().getBytes(StandardCharsets.UTF_8));
     AtomicFile.write(folder.resolve("bench.png"), png());
-    return folder + ": bench.json, bench.svg, bench.png";
   }
 
   /** As an SVG document. */

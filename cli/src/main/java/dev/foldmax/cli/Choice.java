@@ -4,13 +4,17 @@ import dev.foldmax.Alignment;
 import dev.foldmax.Phase;
 import dev.foldmax.Rescale;
 import java.util.Arrays;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Locale;
 import picocli.CommandLine.ITypeConverter;
 import picocli.CommandLine.TypeConversionException;
 
-/** Enum constants as users type them: {@code ON_NEW_MAX} is {@code on-new-max}. */
-abstract class Choice<E extends Enum<E>> implements ITypeConverter<E> {
+/**
+ * Enum constants as users type them: {@code ON_NEW_MAX} is {@code on-new-max}. Iterated over, their
+ * names, for the completion of the shell.
+ */
+abstract class Choice<E extends Enum<E>> implements ITypeConverter<E>, Iterable<String> {
   private final Class<E> type;
 
   private Choice(Class<E> type) {
@@ -31,9 +35,18 @@ abstract class Choice<E extends Enum<E>> implements ITypeConverter<E> {
     throw new TypeConversionException("expected " + alternatives() + ", got '" + value + "'");
   }
 
+  @Override
+  public Iterator<String> iterator() {
+    return names().iterator();
+  }
+
+  private List<String> names() {
+    return Arrays.stream(type.getEnumConstants()).map(Choice::nameOf).toList();
+  }
+
   /** Such as {@code a, b or c}. */
   private String alternatives() {
-    List<String> names = Arrays.stream(type.getEnumConstants()).map(Choice::nameOf).toList();
+    List<String> names = names();
     int last = names.size() - 1;
     return last == 0
         ? names.getFirst()

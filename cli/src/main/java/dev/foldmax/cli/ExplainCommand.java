@@ -331,9 +331,9 @@ final class ExplainCommand implements Callable<Integer> {
         rows.noun(),
         String.format(
             Locale.ROOT,
-            "%d of %d, which sees %d of %d %ss, in tiles of %d",
+            "%d (of 0 to %d), which sees %d of %d %ss, in tiles of %d",
             chosen,
-            rows.rows(),
+            rows.rows() - 1,
             one.visibleKeys(),
             one.keys(),
             rows.keyNoun(),

@@ -47,6 +47,7 @@ final class TensorOptions {
       names = "--layout",
       paramLabel = "LAYOUT",
       converter = Choice.OfLayout.class,
+      completionCandidates = Choice.OfLayout.class,
       description =
           "bhld, or blhd for (batch, length, heads, dim), also known as bhsd and bshd: that of q, k, v, expected and the output;"
               + " the logsumexp's is the same without dim.")

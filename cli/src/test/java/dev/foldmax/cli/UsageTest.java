@@ -79,6 +79,16 @@ class UsageTest {
     run("attend", sample, "--tensor=expected=", "--backend=reference").succeeded();
   }
 
+  /** What the shell is told to offer is what the commands take. */
+  @Test
+  void completionsAreValues() {
+    String script = run("generate-completion").succeeded().out();
+
+    assertThat(script)
+        .contains("\"on-new-max\"", "\"prefill\"", "\"blhd\"", "\"bottom-right\"", "\"lines\"")
+        .doesNotContain("ON_NEW_MAX", "PREFILL", "BLHD", "BOTTOM_RIGHT");
+  }
+
   @ParameterizedTest
   @ValueSource(strings = {"attend", "merge", "softmax", "explain", "bench", "info", ""})
   void helpShowsExamples(String command) {

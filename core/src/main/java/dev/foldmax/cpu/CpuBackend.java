@@ -221,4 +221,9 @@ public final class CpuBackend implements Backend {
               + " is beyond float32, in which inputs other than F64 are computed");
     }
   }
+
+  @Override
+  public String toString() {
+    return name() + ": " + description();
+  }
 }

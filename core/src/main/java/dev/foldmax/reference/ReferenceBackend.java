@@ -561,4 +561,9 @@ public final class ReferenceBackend implements Backend {
       scores[j] = score;
     }
   }
+
+  @Override
+  public String toString() {
+    return name() + ": " + description();
+  }
 }

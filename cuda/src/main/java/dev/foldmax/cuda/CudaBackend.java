@@ -211,4 +211,9 @@ public final class CudaBackend implements Backend {
       throw new IllegalStateException("the backend is closed");
     }
   }
+
+  @Override
+  public String toString() {
+    return name() + ": " + description();
+  }
 }
