@@ -16,7 +16,7 @@ public final class LengthPoint {
   static final int DIM = 64;
 
   /** Warm calls are repeated for so long, and at least so often. */
-  private static final double SECONDS = 2;
+  private static final double SECONDS = 4;
 
   private static final int LEAST_CALLS = 3;
 

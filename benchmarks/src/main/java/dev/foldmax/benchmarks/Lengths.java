@@ -131,6 +131,7 @@ public final class Lengths implements Callable<Integer> {
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     command.addAll(List.of("--add-modules", "jdk.incubator.vector"));
     command.add("--enable-native-access=ALL-UNNAMED");
+    command.add("-Xmx1g"); // so that garbage is collected and memory is what is needed
     command.add("-D" + PeerLibraries.FOLDERS + "=" + folders);
     command.addAll(List.of("-cp", System.getProperty("java.class.path")));
     command.add(LengthPoint.class.getName());
@@ -153,6 +154,9 @@ public final class Lengths implements Callable<Integer> {
     page.append("# Time and memory against length\n\n");
     page.append(series.work()).append(". Machine: ").append(series.machine()).append(".\n\n");
     page.append("    ").append(series.command()).append("\n\n");
+    page.append(
+        "Memory is what the process comes to hold beyond its inputs; that of a JVM includes the");
+    page.append(" compiler's, some 200 MiB.\n\n");
     page.append("![time](").append(name).append("-time.svg)\n\n");
     page.append("![memory](").append(name).append("-memory.svg)\n\n");
     page.append("| length |");
