@@ -155,8 +155,9 @@ public final class Lengths implements Callable<Integer> {
     page.append(series.work()).append(". Machine: ").append(series.machine()).append(".\n\n");
     page.append("    ").append(series.command()).append("\n\n");
     page.append(
-        "Memory is what the process comes to hold beyond its inputs; that of a JVM includes the");
-    page.append(" compiler's, some 200 MiB.\n\n");
+        "Memory is what is held beyond inputs and outputs. On a CPU, that of a JVM includes");
+    page.append(" its compiler's, some 200 MiB, and the naive version holds a row of scores a");
+    page.append(" thread.\n\n");
     page.append("![time](").append(name).append("-time.svg)\n\n");
     page.append("![memory](").append(name).append("-memory.svg)\n\n");
     page.append("| length |");
