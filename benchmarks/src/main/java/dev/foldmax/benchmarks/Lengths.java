@@ -63,8 +63,13 @@ public final class Lengths implements Callable<Integer> {
 
   /** Runs the command; see {@code --help}. */
   public static void main(String[] args) {
-    System.setProperty("java.awt.headless", "true");
-    System.exit(new CommandLine(new Lengths()).execute(args));
+    System.exit(commandLine().execute(args));
+  }
+
+  /** The command, ready to execute arguments. */
+  static CommandLine commandLine() {
+    System.setProperty("java.awt.headless", "true"); // drawn into memory, whatever the display
+    return new CommandLine(new Lengths());
   }
 
   @Override
