@@ -3,7 +3,10 @@ package dev.foldmax.cli;
 import static dev.foldmax.cli.Cli.run;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import java.awt.Font;
+import java.awt.font.FontRenderContext;
 import java.awt.image.BufferedImage;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -22,6 +25,7 @@ class BenchTest {
 
   @Test
   void measuresAndDraws() throws Exception {
+    assumeFonts();
     JsonNode json =
         run("bench", "--backend=cpu", "--threads=1", "--seconds=1", "--json", "--out", folder)
             .succeeded()
@@ -87,6 +91,16 @@ class BenchTest {
     Path file = Files.createFile(folder.resolve("file"));
     for (Path place : List.of(file, folder.resolve("none"))) {
       assertThat(run("bench", "--out", place).failed(2)).contains("--out: expected a folder");
+    }
+  }
+
+  /** Some systems have no fonts, and then the JVM cannot draw. */
+  private static void assumeFonts() {
+    try {
+      new Font(Font.SANS_SERIF, Font.PLAIN, 12)
+          .getStringBounds("x", new FontRenderContext(null, false, false));
+    } catch (LinkageError | InternalError e) {
+      assumeTrue(false, "this system has no fonts: " + e.getMessage());
     }
   }
 }
