@@ -113,7 +113,7 @@ final class AttendCommand implements Callable<Integer> {
       if (part.isAsked()) {
         try (Backend backend = backends.open()) {
           new AttendPart(part, inputs, tensors.layout(), attention)
-              .run(backend, partial, outputs, report);
+              .run(files, backend, partial, outputs, report);
         }
         report.print(spec.commandLine().getOut(), common.json);
         return 0;

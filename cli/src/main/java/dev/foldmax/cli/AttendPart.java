@@ -65,9 +65,15 @@ final class AttendPart {
   /**
    * Computes the part and writes it.
    *
+   * @param files those of the inputs
    * @param partialFile where its states go, or null to finish it into {@code outputs}
    */
-  void run(Backend backend, @Nullable Path partialFile, List<OutputFile> outputs, Report report)
+  void run(
+      InputFiles files,
+      Backend backend,
+      @Nullable Path partialFile,
+      List<OutputFile> outputs,
+      Report report)
       throws IOException {
     report.backend(backend);
     if (!backend.servesPartials()) {
@@ -77,19 +83,25 @@ final class AttendPart {
     KeyValues keyValues = keyValues();
     try (Arena arena = Arena.ofShared()) {
       List<AttentionPartial> made = new ArrayList<>();
-      Stopwatch time =
-          Stopwatch.time(
-              () ->
-                  made.add(
-                      backend.attendPartial(
-                          arena,
-                          inputs.view(Role.Q),
-                          keyValues,
-                          attention,
-                          keys.begin(),
-                          keys.end())),
-              () -> {},
-              0.0);
+      List<Stopwatch> times = new ArrayList<>();
+      files.whileUnchanged(
+          () -> {
+            Stopwatch time =
+                Stopwatch.time(
+                    () ->
+                        made.add(
+                            backend.attendPartial(
+                                arena,
+                                inputs.view(Role.Q),
+                                keyValues,
+                                attention,
+                                keys.begin(),
+                                keys.end())),
+                    () -> {},
+                    0.0);
+            times.add(time);
+          });
+      Stopwatch time = times.getFirst();
       AttentionPartial partial = made.getFirst().define(results());
       describe(partial, report);
       report.line("time", time.describe());

@@ -268,6 +268,16 @@ final class ExplainCommand implements Callable<Integer> {
     }
     Tensor q = inputs.view(Role.Q);
     options.describe(report, attention, q.shape(3));
+    if (q.shape(0) == 0 || q.shape(1) == 0) {
+      throw new Failure(
+          tensors.title() + ": there is no head to explain, q is " + Quantity.tensor(q));
+    }
+    if (inputs.view(Role.V).shape(3) == 0) {
+      throw new Failure(
+          tensors.title()
+              + ": there is no output to explain, v is "
+              + Quantity.tensor(inputs.view(Role.V)));
+    }
     long b = RowChoice.resolve("batch", batch, q.shape(0));
     long h = RowChoice.resolve("head", head, q.shape(1));
     report.line("head", "batch " + b + ", head " + h);

@@ -3,6 +3,7 @@ package dev.foldmax.cli;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
+import java.nio.file.FileSystemLoopException;
 import java.nio.file.NoSuchFileException;
 import java.util.concurrent.CancellationException;
 import org.jspecify.annotations.Nullable;
@@ -35,6 +36,7 @@ final class Failure extends RuntimeException {
           case FileSystemException file when file.getReason() != null -> own;
           case NoSuchFileException missing -> missing.getFile() + ": no such file";
           case AccessDeniedException denied -> denied.getFile() + ": permission denied";
+          case FileSystemLoopException loop -> loop.getFile() + ": its links go round in circles";
           case FileSystemException other -> other.getFile() + ": " + name(other);
           case ClosedByInterruptException interrupt -> "interrupted";
           case CancellationException interrupt -> "interrupted";

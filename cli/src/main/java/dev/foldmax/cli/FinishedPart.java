@@ -76,8 +76,16 @@ record FinishedPart(String name, Tensor output, Tensor lse, @Nullable KeyRange r
             path + ": was altered: its contents do not have the SHA-256 digest that it states");
       }
       range = range(path, metadata);
+    } else if (isOwn(metadata)) {
+      throw new Failure(path + ": was altered: its metadata no longer say which part it is");
     }
     return new FinishedPart(path.toString(), output, lse, range);
+  }
+
+  /** Whether metadata are of this program, though they lack its format. */
+  private static boolean isOwn(Map<String, String> metadata) {
+    return metadata.keySet().stream().anyMatch(name -> name.startsWith("foldmax"))
+        || (metadata.containsKey(KEYS) && metadata.containsKey(DIGEST));
   }
 
   private static Tensor tensor(Path path, SafeTensors file, String name) {

@@ -27,6 +27,12 @@ final class InputFiles implements AutoCloseable {
   private final List<Runnable> closers = new ArrayList<>();
   private final Map<Path, BasicFileAttributes> seen = new LinkedHashMap<>();
 
+  /** What reads files. */
+  @FunctionalInterface
+  interface Job {
+    void run() throws IOException;
+  }
+
   /** Whether a file is, by its name, of the format. */
   static boolean isSafeTensors(Path path) {
     return path.toString().toLowerCase(Locale.ROOT).endsWith(".safetensors");
@@ -124,7 +130,7 @@ final class InputFiles implements AutoCloseable {
    * @throws Failure if one of them was written to meanwhile: the result would be of neither state.
    *     One that was replaced is still there for those who have it open
    */
-  void whileUnchanged(Runnable job) throws IOException {
+  void whileUnchanged(Job job) throws IOException {
     try {
       job.run();
     } catch (InternalError fault) { // memory behind the end of a mapped file

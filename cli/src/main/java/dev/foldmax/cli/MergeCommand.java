@@ -1,5 +1,7 @@
 package dev.foldmax.cli;
 
+import static java.util.Comparator.comparingLong;
+
 import dev.foldmax.AttentionPartial;
 import dev.foldmax.Backend;
 import dev.foldmax.DType;
@@ -86,8 +88,11 @@ final class MergeCommand implements Callable<Integer> {
         new Report("foldmax merge, parts: " + (pairs ? files.size() / 2 : files.size()));
     try (InputFiles inputs = new InputFiles();
         Arena arena = Arena.ofShared()) {
-      Map<String, Tensor> results =
-          pairs ? mergePairs(inputs, arena, report) : mergeFiles(inputs, arena, report);
+      Map<String, Tensor> results = new LinkedHashMap<>();
+      inputs.whileUnchanged(
+          () ->
+              results.putAll(
+                  pairs ? mergePairs(inputs, arena, report) : mergeFiles(inputs, arena, report)));
       write(outputs, results, report);
     }
     report.print(spec.commandLine().getOut(), common.json);
@@ -201,6 +206,9 @@ final class MergeCommand implements Callable<Integer> {
     }
     List<KeyRange> ranges =
         parts.stream().map(FinishedPart::range).filter(Objects::nonNull).toList();
+    if (ranges.size() < parts.size()) {
+      checkKnown(ranges);
+    }
     if (ranges.size() == parts.size()) {
       KeyRange.order(ranges, true);
       describe(report, ranges.getFirst().total());
@@ -227,6 +235,23 @@ final class MergeCommand implements Callable<Integer> {
           logSumExp);
     }
     return results(output, logSumExp);
+  }
+
+  /** Checks parts between which others may lie: of one attention, and no key twice. */
+  private static void checkKnown(List<KeyRange> known) {
+    if (known.isEmpty()) {
+      return;
+    }
+    KeyRange first = known.getFirst();
+    List<KeyRange> all = new ArrayList<>(known);
+    long covered = 0;
+    for (KeyRange range : known.stream().sorted(comparingLong(KeyRange::begin)).toList()) {
+      if (range.begin() > covered) { // filled, as if another part had these keys
+        all.add(new KeyRange("", first.definition(), covered, range.begin(), first.total()));
+      }
+      covered = Math.max(covered, range.end());
+    }
+    KeyRange.order(all, false);
   }
 
   private Backend open(String name) {

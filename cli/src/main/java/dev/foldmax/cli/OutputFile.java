@@ -25,6 +25,9 @@ import picocli.CommandLine.ParameterException;
  * @param path where it goes
  */
 record OutputFile(String option, Path path) {
+  /** As many links as a path may follow before it is taken to go round in circles. */
+  private static final int MOST_LINKS = 40;
+
   /**
    * The files of {@code --out} and {@code --lse}. One .safetensors file may be both, and is then
    * that of {@code --out} alone.
@@ -124,7 +127,30 @@ record OutputFile(String option, Path path) {
     } catch (IOException e) {
       // Then the names decide.
     }
-    return one.toAbsolutePath().normalize().equals(other.toAbsolutePath().normalize());
+    return behindLinks(one).equals(behindLinks(other));
+  }
+
+  /**
+   * The path of a file without links, be it there or not; the file behind a link to what is not
+   * there yet.
+   */
+  private static Path behindLinks(Path path) {
+    Path file = path.toAbsolutePath();
+    try {
+      for (int links = 0; links < MOST_LINKS && Files.isSymbolicLink(file); links++) {
+        file = file.resolveSibling(Files.readSymbolicLink(file));
+      }
+      for (Path spelling : List.of(file, file.normalize())) {
+        Path folder = spelling.getParent();
+        Path name = spelling.getFileName();
+        if (folder != null && name != null && Files.isDirectory(folder)) {
+          return folder.toRealPath().resolve(name);
+        }
+      }
+    } catch (IOException e) {
+      // Then the name has to do.
+    }
+    return file.normalize();
   }
 
   /** The file and what is in it, for people. */

@@ -23,7 +23,8 @@ final class UsageMessage {
             Integer.class,
             converter(Integer::valueOf, "a whole number of at most " + Integer.MAX_VALUE))
         .registerConverter(Long.class, converter(Long::valueOf, "a whole number"))
-        .registerConverter(Double.class, converter(Double::valueOf, "a number"));
+        .registerConverter(Double.class, converter(Double::valueOf, "a number"))
+        .registerConverter(double.class, converter(Double::valueOf, "a number"));
   }
 
   private static <T> ITypeConverter<T> converter(Function<String, T> parse, String expected) {

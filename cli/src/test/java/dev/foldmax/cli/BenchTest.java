@@ -84,6 +84,8 @@ class BenchTest {
   @Test
   void wrongCommandLinesAreNamed() throws IOException {
     assertThat(run("bench", "--seconds", "0").failed(2)).contains("--seconds", "1 to 3600");
+    assertThat(run("bench", "--seconds", "x").failed(2))
+        .contains("--seconds: expected a number, got 'x'");
     assertThat(run("bench", "--threads", "0").failed(2)).contains("--threads", "at least 1");
     assertThat(run("bench", "--threads", "2", "--backend", "cuda").failed(2))
         .contains("--threads is for the CPU backend");

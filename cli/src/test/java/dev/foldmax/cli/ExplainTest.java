@@ -297,6 +297,19 @@ class ExplainTest {
   }
 
   @Test
+  void saysThatThereIsNothingToExplain() throws IOException {
+    long[][] shapes = {{0, 2, 5, 4}, {2, 0, 5, 4}, {2, 2, 5, 0}};
+    for (long[] shape : shapes) {
+      Tensor tensor = Tensor.allocate(DType.F32, shape);
+      Path file =
+          safeTensors(
+              folder.resolve("none.safetensors"), Map.of("q", tensor, "k", tensor, "v", tensor));
+      String what = shape[3] == 0 ? "output to explain, v is" : "head to explain, q is";
+      assertThat(run("explain", file).failed(1)).contains(file + ": there is no " + what);
+    }
+  }
+
+  @Test
   void saysWhatMakesARowNaN() throws IOException {
     Tensor x = random(9, DType.F32, 20);
     x.setAt(7, Double.NaN);

@@ -17,12 +17,15 @@ import dev.foldmax.Tensor;
 import dev.foldmax.io.PartialFile;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -255,6 +258,87 @@ class MergeTest {
     assertThat(run("merge", a, b, "--out", a.resolveSibling("no") + "/x.npy").failed(1))
         .contains("folder does not exist");
     assertThat(run("merge", a, b, "--out", a).failed(2)).contains("would overwrite");
+  }
+
+  /** The result would be of neither state. */
+  @Test
+  void saysThatAnInputChanged() throws Exception {
+    Path part = folder.resolve("part.safetensors");
+    Path npy = folder.resolve("o.npy");
+    attend(sample, "--keys=..2000", "--finished", "--out", npy, "--lse", folder.resolve("l.npy"));
+    Path a = partial("..1536");
+    Path b = partial("1536..");
+    Object[][] jobs = {
+      {sample, words("attend", sample, "--keys=..2000 --partial", part)},
+      {sample, words("attend", sample, "--keys=..2000 --finished --out", part)},
+      {b, words("merge", a, b, "--out", part)},
+      {npy, words("merge", npy, folder.resolve("l.npy"), "--out", part)}
+    };
+    for (Object[] job : jobs) {
+      Path input = (Path) job[0];
+      AtomicBoolean ended = new AtomicBoolean();
+      CountDownLatch begun = new CountDownLatch(1);
+      Thread other =
+          Thread.ofPlatform()
+              .start(
+                  () -> {
+                    for (long second = 1; !ended.get(); second++) {
+                      assertThat(input.toFile().setLastModified(1000 * second)).isTrue();
+                      begun.countDown();
+                    }
+                  });
+      begun.await();
+      try {
+        Cli.Result result = run((Object[]) job[1]);
+        for (int i = 0; i < 200 && result.status() == 0; i++) { // over before the other's turn
+          Files.delete(part);
+          result = run((Object[]) job[1]);
+        }
+        assertThat(result.failed(1)).contains(input + ": changed while it was read");
+      } finally {
+        ended.set(true);
+        other.join();
+      }
+      assertThat(part).doesNotExist();
+    }
+  }
+
+  /** Known parts are checked though others are beside them. */
+  @Test
+  void finishedPartsBesideOthers() throws IOException {
+    Path a = folder.resolve("a.safetensors");
+    Path b = folder.resolve("b.safetensors");
+    Path other = folder.resolve("other.safetensors");
+    attend(sample, "--keys=..1000", "--finished", "--out", a);
+    attend(sample, "--keys=3000..", "--finished", "--out", b);
+    Path foreign = folder.resolve("foreign.safetensors");
+    attend(sample, "--keys=1000..3000", "--finished", "--out", foreign);
+    safeTensors(foreign, read(foreign));
+    attend(sample, "--out", one);
+
+    assertThat(run("merge", b, foreign, a, "--out", merged).succeeded().out())
+        .contains("not known of " + foreign);
+    assertNear(read(merged), read(one));
+
+    assertThat(run("merge", a, foreign, a).failed(1)).contains(a + ": has the keys", "already");
+    attend(sample, "--keys=2000..4000", "--finished", "--out", other);
+    assertThat(run("merge", foreign, b, other).failed(1))
+        .contains(b + ": has the keys 3000.." + KEYS, other + " has 3000..4000 already");
+    attend(sample, "--keys=1000..2000", "--scale=2", "--finished", "--out", other);
+    assertThat(run("merge", a, other, foreign).failed(1))
+        .contains(other + ": does not belong to " + a, "scale is 2.0");
+  }
+
+  /** A name that no longer says what the file is does not make it one of another system. */
+  @Test
+  void finishedPartsWithAlteredNames() throws IOException {
+    Path a = folder.resolve("a.safetensors");
+    attend(sample, "--keys=..1000", "--finished", "--out", a);
+    String text = Files.readString(a, StandardCharsets.ISO_8859_1);
+    for (String name : List.of("foldmax.finishee", "goldmax.finished")) {
+      Files.writeString(a, text.replace("foldmax.finished", name), StandardCharsets.ISO_8859_1);
+      assertThat(run("merge", a).failed(1)).contains(a + ": was altered");
+    }
   }
 
   /** The reference makes and finishes partials of its own. */

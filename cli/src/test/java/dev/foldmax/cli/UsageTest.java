@@ -11,6 +11,7 @@ import dev.foldmax.Tensor;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.Map;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -188,6 +189,33 @@ class UsageTest {
     assertThat(wrong("softmax", q, "--out", folder.resolve("x/../q.npy")))
         .contains("would overwrite the input " + q);
     assertThat(Files.readAllBytes(sample)).isEqualTo(before);
+  }
+
+  /** Two names of one file that is not there yet: the second result would replace the first. */
+  @Test
+  void seesThatTwoResultsAreOneFile() throws IOException {
+    Path real = Files.createDirectory(folder.resolve("real"));
+    Path linked = Files.createSymbolicLink(folder.resolve("linked"), Path.of("real"));
+    Path dangling = Files.createSymbolicLink(folder.resolve("dangling.npy"), Path.of("target.npy"));
+    Path chain = Files.createSymbolicLink(folder.resolve("chain.npy"), dangling.toAbsolutePath());
+    Path[][] pairs = {
+      {linked.resolve("r.npy"), real.resolve("r.npy")},
+      {linked.resolve("r.npy"), linked.resolve("../real/./r.npy")},
+      {dangling, folder.resolve("target.npy")},
+      {real.resolve("../target.npy"), chain}
+    };
+    for (Path[] pair : pairs) {
+      for (Object[] job : new Object[][] {{"attend", sample}, {"softmax", q}, {"merge", q, q}}) {
+        Object[] words = Arrays.copyOf(job, job.length + 4);
+        words[job.length] = "--out";
+        words[job.length + 1] = pair[0];
+        words[job.length + 2] = "--lse";
+        words[job.length + 3] = pair[1];
+        assertThat(wrong(words)).contains("--out and --lse name the same file, " + pair[0]);
+      }
+    }
+    Path loop = Files.createSymbolicLink(folder.resolve("loop.npy"), Path.of("loop.npy"));
+    assertThat(run("softmax", q, "--out", loop).failed(1)).contains(loop + ": its links go");
   }
 
   @Test

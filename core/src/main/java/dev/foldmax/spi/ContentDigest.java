@@ -11,10 +11,12 @@ import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.CancellationException;
 
 /**
  * SHA-256 digests of what tensors say: types, shapes and elements in row-major order, not where in
- * memory they lie.
+ * memory they lie. A thread that is interrupted meanwhile gets a {@link CancellationException} and
+ * keeps its interrupt flag.
  */
 public final class ContentDigest {
   private static final int CHUNK = 1 << 16;
@@ -96,6 +98,9 @@ public final class ContentDigest {
       long bytes = tensor.elements() * tensor.dtype().bytes();
       MemorySegment segment = tensor.segment();
       for (long at = 0; at < bytes; at += CHUNK) {
+        if (Thread.currentThread().isInterrupted()) {
+          throw new CancellationException("interrupted");
+        }
         int n = (int) Math.min(CHUNK, bytes - at);
         MemorySegment.copy(segment, JAVA_BYTE, at, buffer, 0, n);
         digest.update(buffer, 0, n);
