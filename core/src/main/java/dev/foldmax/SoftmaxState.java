@@ -73,12 +73,17 @@ public final class SoftmaxState {
    * takes in more keys, as the state would that gave the result.
    *
    * @param output the softmax-weighted mean of the values, which is copied
-   * @param logSumExp the natural logarithm of the sum of exponentials; -inf gives an empty state,
-   *     whatever the output holds
+   * @param logSumExp the natural logarithm of the sum of exponentials. Whatever the output holds,
+   *     -inf gives an empty state, and NaN and +inf give what a first key of that score leads to: a
+   *     sum and an output of NaN, and a maximum of -inf for NaN, which is no maximum, and of +inf
    */
   public static SoftmaxState of(double[] output, double logSumExp) {
     SoftmaxState state = new SoftmaxState(output.length);
-    if (logSumExp != Double.NEGATIVE_INFINITY) {
+    if (Double.isNaN(logSumExp) || logSumExp == Double.POSITIVE_INFINITY) {
+      state.m = Double.isNaN(logSumExp) ? Double.NEGATIVE_INFINITY : logSumExp;
+      state.l = Double.NaN;
+      Arrays.fill(state.o, Double.NaN);
+    } else if (logSumExp != Double.NEGATIVE_INFINITY) {
       state.m = logSumExp;
       state.l = 1;
       System.arraycopy(output, 0, state.o, 0, output.length);

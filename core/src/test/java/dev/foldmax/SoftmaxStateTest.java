@@ -394,4 +394,28 @@ class SoftmaxStateTest {
     assertThat(SoftmaxState.of(new double[] {Double.NaN}, Double.NEGATIVE_INFINITY).isEmpty())
         .isTrue();
   }
+
+  @Test
+  void aFinishedResultOfNanIsTheStateOfSuchAKey() {
+    for (double poison : new double[] {Double.NaN, Double.POSITIVE_INFINITY}) {
+      for (double output : new double[] {Double.NaN, 1}) {
+        SoftmaxState state = SoftmaxState.of(new double[] {output}, poison);
+        SoftmaxState added = new SoftmaxState(1);
+        added.add(poison, new double[] {1});
+        assertThat(state).hasToString(added.toString());
+
+        SoftmaxState back = SoftmaxState.fromBytes(state.toBytes());
+        assertThat(back.toBytes()).isEqualTo(state.toBytes());
+        SoftmaxState merged = new SoftmaxState(1);
+        merged.add(3, new double[] {5});
+        merged.merge(back);
+        back.add(4, new double[] {6});
+        for (SoftmaxState after : new SoftmaxState[] {merged, back}) {
+          assertThat(after.output()).containsExactly(Double.NaN);
+          assertThat(after.logSumExp()).isNaN();
+          assertThat(SoftmaxState.fromBytes(after.toBytes()).sum()).isNaN();
+        }
+      }
+    }
+  }
 }

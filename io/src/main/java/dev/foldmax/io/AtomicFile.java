@@ -42,7 +42,8 @@ public final class AtomicFile implements Closeable {
   private final Path file;
   private final Path temporary;
   private final FileChannel channel;
-  private boolean committed;
+  private volatile boolean committed;
+  private volatile boolean discarded;
 
   private AtomicFile(Path target, Path file, Path temporary, FileChannel channel) {
     this.target = target;
@@ -127,14 +128,39 @@ public final class AtomicFile implements Closeable {
     return temporary;
   }
 
-  /** Brings what was written to the disk and moves the file to its name. */
+  /**
+   * Refuses a second commit, and one after the end.
+   *
+   * @throws IllegalStateException if there is nothing to commit any more
+   */
+  void checkUnderWay() {
+    if (committed) {
+      throw new IllegalStateException(target + ": was committed before");
+    }
+    if (discarded) {
+      throw new IllegalStateException(target + ": was discarded, and is not committed");
+    }
+    if (!channel.isOpen()) {
+      throw new IllegalStateException(target + ": was closed by a failure, and is not committed");
+    }
+  }
+
+  /**
+   * Brings what was written to the disk and moves the file to its name.
+   *
+   * @throws IllegalStateException if it was committed or discarded before, or a commit has failed
+   */
   void commit() throws IOException {
+    checkUnderWay();
     try {
       channel.force(true);
       channel.close();
       move(temporary, file);
       committed = true;
     } catch (IOException e) {
+      if (discarded) {
+        throw caused(new FileSystemException(target.toString(), null, "was discarded"), e);
+      }
       throw named(target, e);
     }
   }
@@ -143,6 +169,7 @@ public final class AtomicFile implements Closeable {
    * Removes the temporary file, from whichever thread: a commit that has not moved it yet fails.
    */
   void discard() throws IOException {
+    discarded = true;
     Files.deleteIfExists(temporary);
   }
 
@@ -160,13 +187,21 @@ public final class AtomicFile implements Closeable {
   static IOException named(Path target, IOException e) {
     return switch (e) {
       case ClosedByInterruptException interrupt -> interrupt;
-      case NoSuchFileException missing -> caused(noFolder(target), missing);
+      case NoSuchFileException missing -> caused(missing(target, missing), missing);
       case AccessDeniedException denied ->
           caused(new AccessDeniedException(target.toString(), null, denied.getReason()), denied);
       case FileSystemException other ->
           caused(new FileSystemException(target.toString(), null, other.getReason()), other);
       default -> caused(new FileSystemException(target.toString(), null, e.getMessage()), e);
     };
+  }
+
+  private static IOException missing(Path target, NoSuchFileException e) {
+    String file = e.getFile();
+    Path folder = file == null ? null : target.getFileSystem().getPath(file).getParent();
+    return folder != null && Files.isDirectory(folder)
+        ? new FileSystemException(target.toString(), null, "its temporary file was removed")
+        : noFolder(target);
   }
 
   private static IOException noFolder(Path target) {

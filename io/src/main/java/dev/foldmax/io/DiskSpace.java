@@ -41,34 +41,32 @@ final class DiskSpace {
     if (bytes == 0) {
       return;
     }
+    // Before anything is reserved: a file system may fill up first and refuse then.
+    long free = Files.getFileStore(file.temporary()).getUsableSpace();
+    if (bytes > free) {
+      throw tooFull(bytes, free);
+    }
     boolean isLinux = "Linux".equals(System.getProperty("os.name"));
     if (!isLinux || !DiskSpace.class.getModule().isNativeAccessEnabled()) {
-      compare(file, bytes);
+      lengthen(file, bytes);
       return;
     }
     int error = Linux.allocate(file.temporary(), bytes);
     switch (error) {
       case 0 -> {}
-      case ENOSPC, EDQUOT -> throw tooFull(file, bytes);
+      case ENOSPC, EDQUOT -> throw tooFull(bytes, free);
       case EFBIG -> throw new IOException(bytes + " bytes are more than a file may have here");
-      default -> compare(file, bytes); // the file system cannot reserve
+      default -> lengthen(file, bytes); // the file system cannot reserve
     }
   }
 
-  private static void compare(AtomicFile file, long bytes) throws IOException {
-    if (usable(file) < bytes) {
-      throw tooFull(file, bytes);
-    }
+  private static void lengthen(AtomicFile file, long bytes) throws IOException {
     file.channel().write(ByteBuffer.allocate(1), bytes - 1);
   }
 
-  private static long usable(AtomicFile file) throws IOException {
-    return Files.getFileStore(file.temporary()).getUsableSpace();
-  }
-
-  private static IOException tooFull(AtomicFile file, long bytes) throws IOException {
+  private static IOException tooFull(long bytes, long free) {
     return new IOException(
-        "No space left on device: it takes " + bytes + " bytes, " + usable(file) + " are free");
+        "No space left on device: it takes " + bytes + " bytes, " + free + " were free");
   }
 
   /** What Java has no method for. */

@@ -67,13 +67,10 @@ public final class MappedOutput implements AutoCloseable {
   /** Makes and maps the file and writes its header. */
   @SuppressWarnings("MustBeClosedChecker") // The result owns file and arena.
   static MappedOutput create(Path path, byte[] header, List<Place> places) throws IOException {
+    long size = size(header.length, places);
     AtomicFile file = AtomicFile.open(path);
     Arena arena = Arena.ofShared();
     try {
-      long size = header.length;
-      for (Place place : places) {
-        size = Math.max(size, Math.addExact(header.length, end(place)));
-      }
       DiskSpace.reserve(file, size);
       FileChannel channel = file.channel();
       MemorySegment segment = channel.map(MapMode.READ_WRITE, 0, size, arena);
@@ -94,6 +91,19 @@ public final class MappedOutput implements AutoCloseable {
         throw AtomicFile.named(path, failure);
       }
     }
+  }
+
+  private static long size(long header, List<Place> places) {
+    long size = header;
+    for (Place place : places) {
+      long end = end(place);
+      if (end > Long.MAX_VALUE - header) {
+        throw new IllegalArgumentException(
+            "shape: " + place.shape() + " makes a file of more bytes than 64 bits can count");
+      }
+      size = Math.max(size, header + end);
+    }
+    return size;
   }
 
   private static long end(Place place) {
@@ -132,9 +142,11 @@ public final class MappedOutput implements AutoCloseable {
    * Brings what was written to the disk, which takes a while for a large file, and gives the file
    * its name, in one step where the file system can.
    *
+   * @throws IllegalStateException if it was committed or discarded before, or a commit has failed
    * @throws IOException if that fails; {@link #close} removes the file then
    */
   public void commit() throws IOException {
+    file.checkUnderWay();
     try {
       segment.force();
     } catch (UncheckedIOException e) {

@@ -130,16 +130,22 @@ public final class NpyFile implements AutoCloseable {
    * the mapped file. {@link MappedOutput} says what happens to it.
    *
    * @param dtype any type that NumPy has: not BF16
+   * @throws IllegalArgumentException if a size is negative, or there are more bytes than 64 bits
+   *     can count
    * @throws IOException if it cannot be made, or the disk lacks room for it
    */
   public static MappedOutput create(Path path, DType dtype, long... shape) throws IOException {
     if (dtype == DType.BF16) {
       throw new IllegalArgumentException("dtype: NumPy has no BF16; take F32");
     }
+    SafeTensors.Description array;
+    try {
+      array = SafeTensors.Description.of(dtype, shape);
+    } catch (ArithmeticException e) {
+      throw new IllegalArgumentException(e.getMessage(), e);
+    }
     byte[] header = NpyHeader.encode(dtype, shape);
     return MappedOutput.create(
-        path,
-        header,
-        List.of(new MappedOutput.Place("", dtype, Arrays.stream(shape).boxed().toList(), 0)));
+        path, header, List.of(new MappedOutput.Place("", dtype, array.shape(), 0)));
   }
 }

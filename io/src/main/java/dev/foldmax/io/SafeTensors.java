@@ -74,6 +74,7 @@ public final class SafeTensors implements AutoCloseable {
     /**
      * Copies the shape.
      *
+     * @throws IllegalArgumentException if a size is negative
      * @throws ArithmeticException if the tensor has more bytes than 64 bits can count
      */
     public Description {
@@ -97,9 +98,18 @@ public final class SafeTensors implements AutoCloseable {
     }
 
     private static long bytes(DType dtype, List<Long> shape) {
-      return shape.contains(0L)
-          ? 0
-          : shape.stream().reduce((long) dtype.bytes(), Math::multiplyExact);
+      long bytes = dtype.bytes();
+      for (long size : shape) {
+        if (size < 0) {
+          throw new IllegalArgumentException("shape: " + shape + " has a negative size");
+        }
+        if (size > 0 && bytes > Long.MAX_VALUE / size) { // also of an empty one, for its strides
+          throw new ArithmeticException(
+              "shape: " + shape + " of " + dtype + " has more bytes than 64 bits can count");
+        }
+        bytes *= Math.max(1, size);
+      }
+      return shape.contains(0L) ? 0 : bytes;
     }
   }
 
@@ -217,6 +227,7 @@ public final class SafeTensors implements AutoCloseable {
    *
    * @param tensors by name; {@code __metadata__} is no name for a tensor
    * @param metadata texts by name; may be empty
+   * @throws IllegalArgumentException if there are more bytes than 64 bits can count
    * @throws IOException if it cannot be made, or the disk lacks room for it
    */
   public static MappedOutput create(
@@ -242,7 +253,13 @@ public final class SafeTensors implements AutoCloseable {
     long begin = 0;
     for (Map.Entry<String, Description> named : sorted) {
       Description tensor = named.getValue();
-      long end = Math.addExact(begin, tensor.bytes());
+      if (tensor.bytes() > Long.MAX_VALUE - begin) {
+        throw new IllegalArgumentException(
+            "tensors: those up to one of shape "
+                + tensor.shape()
+                + " have more bytes than 64 bits can count");
+      }
+      long end = begin + tensor.bytes();
       entries.add(new Entry(named.getKey(), tensor.dtype().name(), tensor.shape(), begin, end));
       begin = end;
     }

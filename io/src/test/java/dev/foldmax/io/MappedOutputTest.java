@@ -10,8 +10,8 @@ import java.io.IOException;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
@@ -86,7 +86,34 @@ class MappedOutputTest {
       file.discard();
       assertThat(files()).isEmpty();
       file.tensor().setAt(1, 2); // by a thread that does not know yet
-      assertThatThrownBy(file::commit).isInstanceOf(NoSuchFileException.class);
+      assertThatThrownBy(file::commit)
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessage(path + ": was discarded, and is not committed");
+    }
+    assertThat(files()).isEmpty();
+  }
+
+  @Test
+  void aFileIsCommittedOnce() throws IOException {
+    try (MappedOutput file = NpyFile.create(path, DType.F64, 4)) {
+      file.commit();
+      assertThatThrownBy(file::commit)
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessage(path + ": was committed before");
+    }
+    assertThat(files()).containsExactly(path);
+  }
+
+  @Test
+  void saysThatItsTemporaryFileWasRemoved() throws IOException {
+    try (MappedOutput file = NpyFile.create(path, DType.F64, 4)) {
+      Files.delete(files().getFirst());
+      assertThatThrownBy(file::commit)
+          .isInstanceOf(FileSystemException.class)
+          .hasMessage(path + ": its temporary file was removed");
+      assertThatThrownBy(file::commit)
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessage(path + ": was closed by a failure, and is not committed");
     }
     assertThat(files()).isEmpty();
   }
@@ -118,8 +145,52 @@ class MappedOutputTest {
         .hasMessageStartingWith(path + ": ")
         .hasMessageMatching(".*(No space left on device: it takes|more than a file may have).*");
     assertThat(files()).isEmpty();
-    assertThatThrownBy(() -> NpyFile.create(path, DType.F64, 1L << 62))
-        .isInstanceOf(ArithmeticException.class);
+  }
+
+  /** It is not filled to find that out, so that what was free is still. */
+  @Test
+  void comparesWithWhatIsFreeBeforeItReserves() throws IOException {
+    long total = Files.getFileStore(folder).getTotalSpace();
+    long free = Files.getFileStore(folder).getUsableSpace();
+    assertThatThrownBy(() -> NpyFile.create(path, DType.I8, total))
+        .isInstanceOf(FileSystemException.class)
+        .message()
+        .startsWith(path + ": No space left on device: it takes " + (total + 128) + " bytes, ")
+        .satisfies(
+            message -> {
+              String said = message.replaceFirst(".* (\\d+) were free$", "$1");
+              assertThat(Long.parseLong(said)).isBetween(free / 2, total);
+            });
+    assertThat(files()).isEmpty();
+  }
+
+  @Test
+  void refusesShapesThatNoTensorHas() throws IOException {
+    assertThatThrownBy(() -> NpyFile.create(path, DType.F64, 3, -1))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("shape: [3, -1] has a negative size");
+    assertThatThrownBy(() -> NpyFile.create(path, DType.F64, 0, -1))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("shape: [0, -1] has a negative size");
+    for (long[] shape : new long[][] {{1L << 31, 1L << 31}, {0, 1L << 62}, {1L << 62}}) {
+      assertThatThrownBy(() -> NpyFile.create(path, DType.F64, shape))
+          .isInstanceOf(IllegalArgumentException.class)
+          .hasMessage(
+              "shape: " + Arrays.toString(shape) + " of F64 has more bytes than 64 bits can count");
+    }
+    assertThatThrownBy(() -> NpyFile.create(path, DType.I8, Long.MAX_VALUE))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageStartingWith("shape: [9223372036854775807] makes a file of more bytes");
+    assertThatThrownBy(() -> Description.of(DType.F64, 3, -1))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("shape: [3, -1] has a negative size");
+    assertThatThrownBy(() -> Description.of(DType.F64, 1L << 62))
+        .isInstanceOf(ArithmeticException.class)
+        .hasMessageContaining("shape: [4611686018427387904] of F64");
+    Description half = Description.of(DType.I8, 1L << 62);
+    assertThatThrownBy(() -> SafeTensors.create(path, Map.of("a", half, "b", half), Map.of()))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageContaining("up to one of shape [4611686018427387904]");
     assertThat(files()).isEmpty();
   }
 

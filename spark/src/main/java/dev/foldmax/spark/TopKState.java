@@ -28,6 +28,7 @@ final class TopKState {
   /**
    * An empty state.
    *
+   * @param k how many rows to keep, at least 1
    * @param ids the order of ids, by which equal scores are told apart
    */
   TopKState(int k, Comparator<Object> ids) {
@@ -35,6 +36,9 @@ final class TopKState {
   }
 
   private TopKState(int k, Comparator<Object> ids, SoftmaxState all) {
+    if (k < 1) {
+      throw new IllegalArgumentException("k: must be at least 1, got " + k);
+    }
     this.k = k;
     this.bestFirst =
         Comparator.<Entry>comparingDouble(entry -> entry.score + 0.0) // -0.0 becomes 0.0
@@ -136,6 +140,7 @@ final class TopKState {
       }
       for (int i = 0; i < count; i++) {
         double score = buffer.getDouble();
+        checkScore(score, state.all);
         state.best.add(new Entry(score, idFromBytes.apply(block(buffer))));
       }
       if (buffer.hasRemaining()) {
@@ -145,6 +150,19 @@ final class TopKState {
       return state;
     } catch (BufferUnderflowException e) {
       throw new IllegalArgumentException("top-k state: " + bytes.length + " bytes are cut off", e);
+    }
+  }
+
+  /** That a row of this score may be one of those that the state counts. */
+  private static void checkScore(double score, SoftmaxState all) {
+    if (score > all.max() || (Double.isNaN(score) && !Double.isNaN(all.sum()))) {
+      throw new IllegalArgumentException(
+          "top-k state: an entry of score "
+              + score
+              + ", but its rows have maximum "
+              + all.max()
+              + " and sum "
+              + all.sum());
     }
   }
 

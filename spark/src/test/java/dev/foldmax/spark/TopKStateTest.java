@@ -5,7 +5,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.within;
 
+import dev.foldmax.SoftmaxState;
 import dev.foldmax.spark.TopKState.Entry;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.stream.IntStream;
@@ -88,5 +91,34 @@ class TopKStateTest {
     assertThatIllegalArgumentException()
         .isThrownBy(() -> fromBytes(bytes(state(4, 1, 2, 3, 4))))
         .withMessageContaining("4 entries, expected 0 to 3");
+  }
+
+  @Test
+  void entriesThatTheirRowsCannotHaveAreRefused() {
+    for (double score : new double[] {2.5, Double.POSITIVE_INFINITY, Double.NaN}) {
+      byte[] bytes = bytes(state(3, 1, 2));
+      int at = 2 * Integer.BYTES + Integer.BYTES + new SoftmaxState(0).toBytes().length;
+      ByteBuffer.wrap(bytes)
+          .order(ByteOrder.LITTLE_ENDIAN)
+          .putDouble(at + Integer.BYTES, score); // of the first entry
+      assertThatIllegalArgumentException()
+          .isThrownBy(() -> fromBytes(bytes))
+          .withMessageStartingWith("top-k state: an entry of score " + score)
+          .withMessageContaining("maximum 2.0 and sum 1.3");
+    }
+    for (double score :
+        new double[] {Double.NaN, Double.POSITIVE_INFINITY, Double.NEGATIVE_INFINITY}) {
+      TopKState state = state(3, score, score, 1);
+      assertThat(fromBytes(bytes(state)).entries()).isEqualTo(state.entries());
+    }
+  }
+
+  @Test
+  void keepsAtLeastOneRow() {
+    for (int k : new int[] {0, -1}) {
+      assertThatIllegalArgumentException()
+          .isThrownBy(() -> new TopKState(k, IDS))
+          .withMessage("k: must be at least 1, got " + k);
+    }
   }
 }

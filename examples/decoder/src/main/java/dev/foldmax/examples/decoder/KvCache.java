@@ -42,7 +42,7 @@ abstract class KvCache implements AutoCloseable {
   }
 
   /** Forgets the tokens from position {@code to} on, such as drafts that were not accepted. */
-  final void truncate(int to) {
+  void truncate(int to) {
     if (to < 0 || to > length) {
       throw new IllegalArgumentException("to: expected 0 to " + length + ", got " + to);
     }

@@ -56,6 +56,40 @@ class RingCache extends KvCache {
         Tensor.of(new int[] {end - first}, 1));
   }
 
+  /**
+   * Forgets tokens, as far back as the ring allows.
+   *
+   * @throws IllegalStateException if the next token would see keys that have been overwritten
+   */
+  @Override
+  void truncate(int to) {
+    int least = leastLength();
+    if (to > 0 && to < least) {
+      throw new IllegalStateException(
+          "the ring has overwritten keys that token "
+              + to
+              + " would see: truncate to 0 or to "
+              + least
+              + " and more");
+    }
+    super.truncate(to);
+    if (to == 0) {
+      written = 0; // the next token sees none of what the ring holds
+    }
+  }
+
+  /** The length from which on the next token sees no key that has been overwritten. */
+  private int leastLength() {
+    int least = 0;
+    for (int layer = 0; layer < shape().layers(); layer++) {
+      int first = written - ring(layer);
+      if (first > 0) { // only in sliding layers
+        least = Math.max(least, first + shape().window() - 1);
+      }
+    }
+    return least;
+  }
+
   private Tensor write(float[] array, Tensor rows, int ring) {
     Tensor all = Tensor.of(array, 1, ring, shape().keyHeads(), shape().dim());
     for (int row = 0; row < rows.shape(0); row++) {

@@ -129,6 +129,37 @@ class DecoderTest {
     }
   }
 
+  /** A ring goes back as far as it has the keys that the next token sees, and no further. */
+  @Test
+  void aRingForgetsOnlyWhatItCanDoWithout() {
+    int most = 10;
+    int[] more = {3, 1, 4};
+    RingCache ring = new RingCache(DECODER.shape(), CAPACITY, most);
+    DECODER.prefill(PROMPT, most, ring, backend);
+    int least = PROMPT.length - most;
+    for (int to : new int[] {1, 30, least - 1}) {
+      assertThatIllegalStateException()
+          .isThrownBy(() -> ring.truncate(to))
+          .withMessageContaining("that token " + to + " would see")
+          .withMessageContaining("truncate to 0 or to " + least + " and more");
+      assertThat(ring.length()).isEqualTo(PROMPT.length);
+    }
+    assertThatIllegalArgumentException().isThrownBy(() -> ring.truncate(-1));
+    assertThatIllegalArgumentException().isThrownBy(() -> ring.truncate(PROMPT.length + 1));
+    for (int to : new int[] {PROMPT.length - 3, least, 0}) {
+      ring.truncate(to);
+      KvCache all = new LayerCache(DECODER.shape(), CAPACITY);
+      if (to > 0) {
+        DECODER.prefill(Arrays.copyOf(PROMPT, to), most, all, backend);
+      }
+      assertThat(DECODER.step(more, ring, backend))
+          .as("from %d on", to)
+          .containsExactly(DECODER.step(more, all, backend));
+      ring.truncate(to);
+      DECODER.step(Arrays.copyOfRange(PROMPT, to, Math.min(to + most, 90)), ring, backend);
+    }
+  }
+
   @Test
   void aMappedFileKeepsThePromptForLater() throws IOException {
     try (KvCache cache = cache(Kind.MAPPED)) {
