@@ -139,8 +139,13 @@ public record AttentionPartial(
      * @param begin the first key
      * @param end one past the last key; more than {@code begin}
      * @param totalKeys the keys of the whole attention
+     * @throws IllegalArgumentException if the range is empty or not within the keys
      */
     public List<Piece> cut(long begin, long end, long totalKeys) {
+      if (begin < 0 || end <= begin || end > totalKeys) {
+        throw new IllegalArgumentException(
+            "keys: expected a range within 0.." + totalKeys + ", got " + begin + ".." + end);
+      }
       if (cellKeys == 0) {
         return List.of(new Piece(begin, end));
       }
@@ -155,7 +160,8 @@ public record AttentionPartial(
             cells = Math.min(cells, Long.lowestOneBit(cell));
           }
         }
-        pieces.add(new Piece(at, Math.min(end, (cell + cells) * cellKeys)));
+        boolean isShort = cell + cells > end / cellKeys; // the product could overflow
+        pieces.add(new Piece(at, isShort ? end : (cell + cells) * cellKeys));
       }
       return pieces;
     }
@@ -317,9 +323,9 @@ public record AttentionPartial(
         new Fold(
             entry(signed, "backend"),
             entry(signed, "family"),
-            (int) number(signed, "fold"),
+            smallNumber(signed, "fold"),
             number(signed, "cellKeys"),
-            (int) number(signed, "vectorBits"),
+            smallNumber(signed, "vectorBits"),
             decimal(signed, "unit"));
     String keys = entry(signed, "keys");
     AttentionPartial partial =
@@ -362,6 +368,14 @@ public record AttentionPartial(
     } catch (NumberFormatException e) {
       throw new IllegalArgumentException(name + ": expected a whole number, got " + text, e);
     }
+  }
+
+  private static int smallNumber(Map<String, String> metadata, String name) {
+    long number = number(metadata, name);
+    if (number != (int) number) {
+      throw new IllegalArgumentException(name + ": expected a number of 32 bits, got " + number);
+    }
+    return (int) number;
   }
 
   private static double decimal(Map<String, String> metadata, String name) {

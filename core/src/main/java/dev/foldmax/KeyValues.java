@@ -394,9 +394,17 @@ public final class KeyValues {
     return layout instanceof Layout.Slice slice ? slice.first() + keys.shape(2) : totalKeys();
   }
 
-  /** One past the last position of the longest sequence; 0 if there is none. */
+  /**
+   * One past the last position of the longest sequence. Without sequences it is that of any there
+   * could be, where all have the same keys; else 0.
+   */
   public long totalKeys() {
-    long most = 0;
+    long most =
+        switch (layout) {
+          case Layout.Slice slice -> slice.total();
+          case Layout.Dense dense -> dense.lengths() == null ? keys.shape(2) : 0;
+          default -> 0;
+        };
     for (long b = 0; b < batch(); b++) {
       most = Math.max(most, endKey(b));
     }

@@ -5,9 +5,11 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.foldmax.AttentionPartial.Fold;
 import dev.foldmax.AttentionPartial.Piece;
+import dev.foldmax.spi.ContentDigest;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
+import java.util.TreeMap;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
@@ -61,6 +63,46 @@ class AttentionPartialTest {
       assertThat(covered).isEqualTo(end);
       int bits = Long.SIZE - Long.numberOfLeadingZeros(total / 10);
       assertThat(pieces).hasSizeLessThanOrEqualTo(2 * bits + 2);
+    }
+  }
+
+  @Test
+  void cutsTheLastPositionsThereAre() {
+    long most = Long.MAX_VALUE;
+    assertThat(cut(most - 2, most, most)).isEqualTo((most - 2) + ".." + most);
+    assertThat(cut(most - 7, most, most)).isEqualTo((most - 7) + ".." + most);
+    assertThat(cut(most - 9, most, most))
+        .isEqualTo((most - 9) + ".." + (most - 7) + " " + (most - 7) + ".." + most);
+    List<Piece> pieces = FOLD.cut(0, most, most);
+    assertThat(pieces.getFirst()).isEqualTo(new Piece(0, (1L << 59) * 10));
+    assertThat(pieces.getLast().end()).isEqualTo(most);
+  }
+
+  @ParameterizedTest
+  @CsvSource({"-1, 4", "5, 5", "7, 6", "0, 41", "0, 9223372036854775807", "40, 50"})
+  void refusesRangesThatAreNotWithinTheKeys(long begin, long end) {
+    assertThatThrownBy(() -> FOLD.cut(begin, end, 40))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageContainingAll("0..40", begin + ".." + end);
+  }
+
+  @Test
+  void refusesNumbersBeyondTheirTypes() {
+    Tensor rows = Tensor.allocate(DType.F32, 1, 1, 3, 4);
+    Tensor outputs = Tensor.allocate(DType.F32, 1, 1, 3, 4, 8);
+    AttentionPartial good =
+        new AttentionPartial(Map.of(), FOLD, 100, FOLD.cut(0, 10, 100), rows, rows, outputs, null);
+    for (String[] entry :
+        new String[][] {
+          {"fold", "4294967297"}, {"vectorBits", "4294967552"}, {"cellKeys", "-10"}
+        }) {
+      Map<String, String> metadata = new TreeMap<>(good.metadata());
+      metadata.remove("sha256");
+      metadata.put(entry[0], entry[1]);
+      metadata.put("sha256", ContentDigest.of(metadata, good.tensors()));
+      assertThatThrownBy(() -> AttentionPartial.of(metadata, good.tensors()))
+          .isInstanceOf(IllegalArgumentException.class)
+          .hasMessageContainingAll(entry[0], entry[1]);
     }
   }
 

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 import dev.foldmax.Alignment;
 import dev.foldmax.Attention;
 import dev.foldmax.AttentionPartial;
+import dev.foldmax.AttentionPartial.Fold;
 import dev.foldmax.Backend;
 import dev.foldmax.DType;
 import dev.foldmax.KeyValues;
@@ -200,6 +201,157 @@ interface PartialLaws extends Subject {
     Collections.shuffle(partials, new Random(7));
     Outcome merged = finish(backend(), call, partials);
     Accuracy.assertRight(problem, weightType(problem), merged);
+  }
+
+  /** Keys that no query sees, before and after those that some see, leave empty states. */
+  @Test
+  default void partsThatNoQuerySees() {
+    assumeServed();
+    SplittableRandom random = new SplittableRandom(11);
+    for (int n = 0; n < 240; n++) {
+      boolean small = n % 3 != 0;
+      int queries = n % 4 == 0 ? 1 + random.nextInt(30) : 1 + random.nextInt(3);
+      int keys = queries + random.nextInt(small ? 90 : CELL + 500);
+      Problem problem =
+          Problem.seeded(n)
+              .type(AttentionLaws.TYPES.get(n % AttentionLaws.TYPES.size())[0])
+              .heads(2, 1 + n % 2)
+              .lengths(1, queries, keys)
+              .dims(3)
+              .phase(n % 2 == 0 ? Phase.DECODE : Phase.PREFILL);
+      Problem masked =
+          switch (n / 2 % 4) {
+            case 0 -> problem.causal(Alignment.TOP_LEFT);
+            case 1 -> problem.window(random.nextInt(20), 0);
+            case 2 -> problem.window(3, random.nextInt(5), Alignment.TOP_LEFT).sinks();
+            default -> problem.causal().window(1 + random.nextInt(keys), 0);
+          };
+      Call call = Call.plain(masked);
+      long[] cuts = cuts(keys, 2 + random.nextInt(5), 1, random);
+      List<AttentionPartial> partials = new ArrayList<>();
+      for (int i = 1; i < cuts.length; i++) {
+        partials.add(partial(backend(), call, cuts[i - 1], cuts[i]));
+      }
+      Outcome merged = finish(backend(), call, partials);
+      Accuracy.assertRight(masked, weightType(masked), merged);
+    }
+  }
+
+  @Test
+  default void aPartThatNoQuerySeesIsEmpty() {
+    assumeServed();
+    for (DType type : List.of(DType.F32, DType.F64)) {
+      for (Phase phase : AttentionLaws.PHASES) {
+        Problem problem = Problem.seeded(1).type(type).dims(1).phase(phase);
+        assertEmpty(problem.lengths(1, 1, 5).causal(Alignment.TOP_LEFT), 2, 3);
+        Problem window = Problem.seeded(1).type(type).dims(1).phase(phase);
+        assertEmpty(window.lengths(1, 1, 10_000).causal().window(4096, 0), 0, 5880);
+      }
+    }
+  }
+
+  private void assertEmpty(Problem problem, long begin, long end) {
+    AttentionPartial partial = partial(backend(), Call.plain(problem), begin, end);
+    for (long i = 0; i < partial.maxima().elements(); i++) {
+      assertThat(partial.maxima().at(i)).isEqualTo(Double.NEGATIVE_INFINITY);
+      assertThat(partial.sums().at(i)).isZero();
+    }
+    assertThat(partial.keyEnd()).isEqualTo(end);
+  }
+
+  /** Not finite in one part, be its weight beside the others 0: so it is in the whole. */
+  @Test
+  default void notFiniteThoughItsWeightUnderflows() {
+    assumeServed();
+    double nan = Double.NaN;
+    double inf = Double.POSITIVE_INFINITY;
+    for (DType type : List.of(DType.F32, DType.F64)) {
+      for (Phase phase : AttentionLaws.PHASES) {
+        Problem problem = Problem.seeded(1).type(type).dims(1).lengths(1, 1, 4).phase(phase);
+        assertNotFinite(problem, new double[] {nan, 1000, 1000, 1000}, new double[4], true);
+        assertNotFinite(problem, new double[] {1000, 1000, 1000, nan}, new double[4], true);
+        assertNotFinite(problem, new double[] {inf, 1e4, 1e4, 1e4}, new double[4], true);
+        double[] keys = {-5000, -5000, 5000, 5000};
+        for (double bad : new double[] {nan, inf, -inf}) {
+          assertNotFinite(problem, keys, new double[] {bad, 1, 1, 1}, false);
+          assertNotFinite(problem, keys, new double[] {1, 1, 1, bad}, false);
+        }
+      }
+    }
+  }
+
+  private void assertNotFinite(Problem problem, double[] keys, double[] values, boolean lseToo) {
+    Call call = Call.plain(problem.scale(1));
+    call.q().fill(1);
+    for (int j = 0; j < keys.length; j++) {
+      call.keyValues().keys().set(keys[j], 0, 0, j, 0);
+      call.keyValues().values().set(values[j], 0, 0, j, 0);
+    }
+    Outcome single = run(call);
+    for (long cut = 1; cut < keys.length; cut++) {
+      Outcome merged =
+          finish(
+              backend(),
+              call,
+              List.of(
+                  partial(backend(), call, 0, cut), partial(backend(), call, cut, keys.length)));
+      for (Outcome outcome : List.of(single, merged)) {
+        assertThat(outcome.row(0)[0]).matches(x -> !Double.isFinite(x), "not finite");
+        assertThat(Double.isNaN(outcome.lse[0])).isEqualTo(lseToo);
+      }
+    }
+  }
+
+  /** Without queries, or without sequences, there are no states, and nothing is written. */
+  @Test
+  default void nothingToAttendFor() {
+    assumeServed();
+    for (DType type : List.of(DType.F32, DType.F64)) {
+      for (long[] sizes : new long[][] {{1, 0}, {2, 0}, {0, 3}, {0, 0}}) {
+        Tensor q = Tensor.allocate(type, sizes[0], 2, sizes[1], 4);
+        Tensor keys = Tensor.allocate(type, sizes[0], 1, 9, 4);
+        Tensor out = Tensor.allocate(type, q.shape());
+        backend().attend(q, KeyValues.dense(keys, keys), Attention.standard(), out, null);
+        assertNothing(q, KeyValues.dense(keys, keys), out);
+        assertNothing(q, KeyValues.slice(keys, keys, 0, 9), out);
+      }
+    }
+  }
+
+  private void assertNothing(Tensor q, KeyValues keyValues, Tensor out) {
+    List<AttentionPartial> partials = new ArrayList<>();
+    for (long[] range : new long[][] {{0, 4}, {4, 9}}) {
+      AttentionPartial partial =
+          backend()
+              .attendPartial(
+                  Arena.ofAuto(), q, keyValues, Attention.standard(), range[0], range[1]);
+      assertThat(partial.maxima().elements()).isZero();
+      partials.add(AttentionPartial.of(partial.metadata(), partial.tensors()));
+    }
+    backend().finish(partials, out, null);
+  }
+
+  /** Positions may be any: the last there are, too. */
+  @Test
+  default void theLastPositionsThereAre() {
+    assumeServed();
+    long total = Long.MAX_VALUE;
+    Tensor q = Tensor.of(new float[] {1}, 1, 1, 1, 1);
+    Tensor keys = Tensor.of(new float[] {1, 1, 1, 1, 1}, 1, 1, 5, 1);
+    KeyValues held = KeyValues.slice(keys, keys, total - 5, total);
+    Tensor out = Tensor.allocate(DType.F32, 1, 1, 1, 1);
+    for (Attention attention : List.of(Attention.standard(), Attention.causal())) {
+      AttentionPartial partial =
+          backend().attendPartial(Arena.ofAuto(), q, held, attention, total - 5, total);
+      backend().finishPart(List.of(partial), out, null);
+      assertThat(out.toFloatArray()).containsExactly(1);
+    }
+    assertThatThrownBy(
+            () ->
+                backend()
+                    .attendPartial(Arena.ofAuto(), q, held, Attention.standard(), 0, total - 1))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageContaining("0.." + (total - 1));
   }
 
   /** Whatever the keys lie in, and however many each sequence has. */
@@ -397,6 +549,56 @@ interface PartialLaws extends Subject {
         "q is");
     Call longer = Call.plain(small().lengths(3, 41));
     assertRefused(List.of(a, partial(backend(), longer, 10, 41)), "41 keys");
+  }
+
+  /** States of another version of the backend are refused, though all partials agree. */
+  @Test
+  default void foldsOfOthers() {
+    assumeServed();
+    Call call = Call.plain(small());
+    AttentionPartial whole = partial(backend(), call, 0, 40);
+    Fold own = whole.fold();
+    long cell = own.cellKeys();
+    assertForeign(
+        whole,
+        new Fold("other", own.family(), own.version(), cell, own.vectorBits(), own.unit()),
+        "backend other");
+    for (String family : List.of("float16 Z", own.family() + " and float16 Z")) {
+      assertForeign(
+          whole,
+          new Fold(own.backend(), family, own.version(), cell, own.vectorBits(), own.unit()),
+          "family of kernels '" + family + "'");
+    }
+    for (int version : new int[] {own.version() - 1, own.version() + 1}) {
+      assertForeign(
+          whole,
+          new Fold(own.backend(), own.family(), version, cell, own.vectorBits(), own.unit()),
+          "version is " + version);
+    }
+    for (long other : new long[] {0, 2 * CELL, 64}) {
+      if (other != cell) {
+        assertForeign(
+            whole,
+            new Fold(
+                own.backend(), own.family(), own.version(), other, own.vectorBits(), own.unit()),
+            "keys of a cell is " + other);
+      }
+    }
+    backend().finish(List.of(whole), call.out(), null);
+  }
+
+  private void assertForeign(AttentionPartial partial, Fold fold, String words) {
+    AttentionPartial foreign =
+        new AttentionPartial(
+            partial.definition(),
+            fold,
+            partial.totalKeys(),
+            partial.pieces(),
+            partial.maxima(),
+            partial.sums(),
+            partial.outputs(),
+            partial.sinks());
+    assertRefused(List.of(foreign), words, backend().name());
   }
 
   @Test

@@ -33,6 +33,9 @@ final class AttentionKernels {
    */
   private static final int FOLD_VERSION = 1;
 
+  /** Between the names of families in a fold. */
+  private static final String JOINED = " and ";
+
   /** Tasks a thread should find, so that uneven ones even out. */
   private static final int TASKS_PER_THREAD = 4;
 
@@ -217,11 +220,31 @@ final class AttentionKernels {
     }
     return new AttentionPartial.Fold(
         backend,
-        String.join(" and ", families),
+        String.join(JOINED, families),
         FOLD_VERSION,
         cell,
         Species.F32.vectorBitSize(),
         TileEngine.scoreUnit(call));
+  }
+
+  /** What this version of the kernels has where another fold has the same families. */
+  synchronized AttentionPartial.Fold likeFold(AttentionPartial.Fold other, String backend) {
+    List<String> named = List.of(other.family().split(JOINED, -1));
+    SortedSet<String> families = new TreeSet<>();
+    int cell = 1;
+    for (Family family : Family.values()) {
+      if (named.contains(family.bits)) {
+        families.add(family.bits);
+        cell = Math.max(cell, engines[0].of(family).cellKeys());
+      }
+    }
+    return new AttentionPartial.Fold(
+        backend,
+        String.join(JOINED, families),
+        FOLD_VERSION,
+        cell,
+        Species.F32.vectorBitSize(),
+        other.unit());
   }
 
   /** Merges states to the end. */
@@ -296,7 +319,8 @@ final class AttentionKernels {
 
     long end(long task, int n) {
       long end = pieces.get(n).end();
-      return splits[n] == 1 ? end : Math.min(end, begin(task, n) + grid.splitKeys);
+      long begin = begin(task, n);
+      return splits[n] == 1 || end - begin <= grid.splitKeys ? end : begin + grid.splitKeys;
     }
   }
 

@@ -151,7 +151,7 @@ public final class CpuBackend implements Backend {
       List<AttentionPartial> partials, Tensor out, @Nullable Tensor lse, boolean whole) {
     checkOpen();
     PartialSet set = PartialSet.of(partials, i -> "partials[" + i + "]", whole);
-    set.checkFinish(name(), out, lse);
+    set.checkFinish(attention.likeFold(set.fold(), name()), out, lse);
     partials.forEach(partial -> partial.tensors().forEach(this::checkShared));
     checkShared("out", out);
     checkShared("lse", lse);

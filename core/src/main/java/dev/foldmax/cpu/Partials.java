@@ -15,7 +15,7 @@ final class Partials {
   }
 
   private static float[][] grown(float[][] old, int partials, int size) {
-    if (old.length >= partials && old[0].length >= size) {
+    if (partials == 0 || (old.length >= partials && old[0].length >= size)) {
       return old;
     }
     return new float[Math.max(partials, old.length)]
@@ -23,7 +23,7 @@ final class Partials {
   }
 
   private static double[][] grown(double[][] old, int partials, int size) {
-    if (old.length >= partials && old[0].length >= size) {
+    if (partials == 0 || (old.length >= partials && old[0].length >= size)) {
       return old;
     }
     return new double[Math.max(partials, old.length)]

@@ -193,17 +193,23 @@ abstract class TileEngine {
     }
     begin = Math.max(begin, earliest);
     end = Math.min(end, to);
-    for (long tile = begin / tileKeys * tileKeys; tile < end; tile += tileKeys) {
+    if (begin >= end) {
+      return; // no row sees any of these keys
+    }
+    long tile = begin / tileKeys * tileKeys;
+    do {
       long first = Math.max(tile, begin);
-      long last = Math.min(tile + tileKeys, end);
+      long last =
+          end - tile > tileKeys ? tile + tileKeys : end; // no overflow at the last positions
       if (coverage(first, last) != Coverage.NONE) {
         foldTile(first, (int) (last - first));
       }
-      if (tile + tileKeys < end && (tile + tileKeys) % cellKeys == 0) {
+      if (last < end && last % cellKeys == 0) {
         close(tile / cellKeys);
         reach((double) (last - begin) / (end - begin));
       }
-    }
+      tile = last;
+    } while (tile < end);
     collapse();
   }
 

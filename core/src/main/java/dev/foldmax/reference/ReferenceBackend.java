@@ -286,15 +286,17 @@ public final class ReferenceBackend implements Backend {
     return scales == null ? element : element * scales.get(block, keyHead, row);
   }
 
+  private AttentionPartial.Fold fold() {
+    return new AttentionPartial.Fold(name(), "two passes", 1, 0, 0, 1); // scores are natural
+  }
+
   /** Float64, one state a row, whichever keys: the reference has no cells. */
   @Override
   public AttentionPartial attendPartial(
       Arena arena, Tensor q, KeyValues keyValues, Attention attention, long keyBegin, long keyEnd) {
     checkOpen();
     PartialCall call = PartialCall.of(q, keyValues, attention, keyBegin, keyEnd);
-    AttentionPartial.Fold fold =
-        new AttentionPartial.Fold(name(), "two passes", 1, 0, 0, 1); // scores are natural
-    PartialStates states = new PartialStates(call, fold, DType.F64, arena);
+    PartialStates states = new PartialStates(call, fold(), DType.F64, arena);
     AttentionCall whole = call.attention();
     for (int b = 0; b < whole.batch(); b++) {
       for (int head = 0; head < whole.queryHeads(); head++) {
@@ -350,7 +352,7 @@ public final class ReferenceBackend implements Backend {
       List<AttentionPartial> partials, Tensor out, @Nullable Tensor lse, boolean whole) {
     checkOpen();
     PartialSet set = PartialSet.of(partials, i -> "partials[" + i + "]", whole);
-    set.checkFinish(name(), out, lse);
+    set.checkFinish(fold(), out, lse);
     for (long r = 0; r < set.rows(); r++) {
       checkInterrupt();
       finishRow(set, r, out, lse);
@@ -368,8 +370,10 @@ public final class ReferenceBackend implements Backend {
     double sum = Math.exp(sink - shift);
     double[] output = new double[set.valueDim()];
     for (PartialSet.State state : set.states()) {
-      double correction = Math.exp(state.max(row) - shift);
-      if (correction != 0) {
+      // A state of no visible key adds nothing. Any other does though its weight is 0: NaN and
+      // infinity stay in the sums, as in a single call.
+      if (state.max(row) != Double.NEGATIVE_INFINITY) {
+        double correction = Math.exp(state.max(row) - shift);
         sum += state.sum(row) * correction;
         for (int d = 0; d < output.length; d++) {
           Tensor weighted = state.partial().outputs();

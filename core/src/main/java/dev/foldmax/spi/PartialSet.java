@@ -111,18 +111,25 @@ public final class PartialSet {
   }
 
   /**
-   * Checks where the results go.
+   * Checks whose states these are, and where the results go.
    *
-   * @param backend the name of the backend that is to finish
+   * @param own the fold of the backend that is to finish, for the families of these states
    */
-  public void checkFinish(String backend, Tensor out, @Nullable Tensor lse) {
-    if (!fold().backend().equals(backend)) {
+  public void checkFinish(Fold own, Tensor out, @Nullable Tensor lse) {
+    if (!fold().backend().equals(own.backend())) {
       throw new IllegalArgumentException(
           "partials: the states of the backend "
               + fold().backend()
               + " are finished by it alone, not by "
-              + backend);
+              + own.backend());
     }
+    if (!fold().family().equals(own.family())) {
+      throw new IllegalArgumentException(
+          "partials: the states are of the family of kernels '%s', which the backend %s here lacks"
+              .formatted(fold().family(), own.backend()));
+    }
+    checkOwn("version", fold().version(), own, own.version());
+    checkOwn("keys of a cell", fold().cellKeys(), own, own.cellKeys());
     checkOutput("out", out, partials.getFirst().outputShape());
     if (lse != null) {
       checkOutput("lse", lse, partials.getFirst().rowShape());
@@ -135,6 +142,14 @@ public final class PartialSet {
           Rows.checkApart("lse", lse, tensor.getKey(), tensor.getValue());
         }
       }
+    }
+  }
+
+  private static void checkOwn(String what, long theirs, Fold own, long ours) {
+    if (theirs != ours) {
+      throw new IllegalArgumentException(
+          "partials: the states are of a fold whose %s is %d, and the backend %s here goes on with %d"
+              .formatted(what, theirs, own.backend(), ours));
     }
   }
 
