@@ -5,7 +5,6 @@ import dev.foldmax.Backend;
 import dev.foldmax.Tensor;
 import java.io.BufferedReader;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.List;
@@ -125,14 +124,7 @@ public final class FirstCall {
   }
 
   private static Process start(Work work, List<String> options) throws IOException {
-    List<String> command = new ArrayList<>();
-    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-    command.addAll(List.of("--add-modules", "jdk.incubator.vector"));
-    command.add("--enable-native-access=ALL-UNNAMED");
-    command.addAll(options);
-    command.addAll(List.of("-cp", System.getProperty("java.class.path")));
-    command.addAll(List.of(FirstCall.class.getName(), work.name()));
-    return new ProcessBuilder(command)
+    return FreshJvm.of(FirstCall.class, options, work.name())
         .redirectError(ProcessBuilder.Redirect.DISCARD) // the note on the incubating module
         .start();
   }

@@ -1,7 +1,6 @@
 package dev.foldmax.benchmarks;
 
 import java.io.BufferedReader;
-import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -14,10 +13,10 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
-import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
 /** Measures time and memory against length, and draws them. */
@@ -40,12 +39,7 @@ public final class Lengths implements Callable<Integer> {
       description = "default: ${DEFAULT-VALUE}")
   private List<Integer> lengths = List.of(512, 1024, 2048, 4096, 8192, 16384, 32768);
 
-  @Option(
-      names = "--peers",
-      split = ",",
-      paramLabel = "FOLDER",
-      description = "where libtorch_cpu.so and libonnxruntime.so lie, at some depth")
-  private List<Path> peers = List.of();
+  @Mixin private PeerOptions peers;
 
   @Option(
       names = "--draw",
@@ -74,6 +68,7 @@ public final class Lengths implements Callable<Integer> {
 
   @Override
   public Integer call() throws IOException {
+    peers.validate();
     Files.createDirectories(out);
     String name = "lengths-cpu";
     LengthSeries series;
@@ -95,16 +90,12 @@ public final class Lengths implements Callable<Integer> {
   }
 
   private LengthSeries measure() throws IOException {
-    String folders =
-        peers.stream()
-            .map(folder -> folder.toAbsolutePath().toString())
-            .collect(Collectors.joining(File.pathSeparator));
     int threads = Runtime.getRuntime().availableProcessors();
     Map<String, List<LengthSeries.Point>> all = new LinkedHashMap<>();
-    for (Contender contender : PeerLibraries.in(folders).contenders()) {
+    for (Contender contender : PeerLibraries.in(peers.folders()).contenders()) {
       List<LengthSeries.Point> points = new ArrayList<>();
       for (int length : new TreeSet<>(lengths)) {
-        LengthSeries.Point point = measure(contender, length, threads, folders);
+        LengthSeries.Point point = measure(contender, length, threads);
         if (point == null) {
           System.err.println(contender.label() + " fails at " + length);
           break;
@@ -130,19 +121,19 @@ public final class Lengths implements Callable<Integer> {
   }
 
   /** A contender at a length; null if it fails, as for want of memory. */
-  private static LengthSeries.@Nullable Point measure(
-      Contender contender, int length, int threads, String folders) throws IOException {
-    List<String> command = new ArrayList<>();
-    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-    command.addAll(List.of("--add-modules", "jdk.incubator.vector"));
-    command.add("--enable-native-access=ALL-UNNAMED");
-    command.add("-Xmx1g"); // so that garbage is collected and memory is what is needed
-    command.add("-D" + PeerLibraries.FOLDERS + "=" + folders);
-    command.addAll(List.of("-cp", System.getProperty("java.class.path")));
-    command.add(LengthPoint.class.getName());
-    command.addAll(List.of(contender.name(), Integer.toString(length), Integer.toString(threads)));
+  private LengthSeries.@Nullable Point measure(Contender contender, int length, int threads)
+      throws IOException {
+    List<String> options = new ArrayList<>(peers.jvmOptions());
+    options.add("-Xmx1g"); // so that garbage is collected and memory is what is needed
     Process process =
-        new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.DISCARD).start();
+        FreshJvm.of(
+                LengthPoint.class,
+                options,
+                contender.name(),
+                Integer.toString(length),
+                Integer.toString(threads))
+            .redirectError(ProcessBuilder.Redirect.DISCARD)
+            .start();
     try (BufferedReader output = process.inputReader()) {
       String line = output.readLine();
       if (line == null) {

@@ -1,6 +1,5 @@
 package dev.foldmax.benchmarks;
 
-import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -12,12 +11,12 @@ import java.util.Locale;
 import java.util.concurrent.Callable;
 import java.util.function.Function;
 import java.util.regex.Pattern;
-import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.openjdk.jmh.runner.RunnerException;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -68,12 +67,7 @@ public final class Table implements Callable<Integer> {
       description = "naive, pytorch, onnx_runtime or none; default: all that the set needs")
   private @Nullable List<String> against;
 
-  @Option(
-      names = "--peers",
-      split = ",",
-      paramLabel = "FOLDER",
-      description = "where libtorch_cpu.so and libonnxruntime.so lie, at some depth")
-  private List<Path> peers = List.of();
+  @Mixin private PeerOptions peers;
 
   @Option(
       names = "--avx2",
@@ -120,13 +114,7 @@ public final class Table implements Callable<Integer> {
       throw new ParameterException(
           spec.commandLine(), "--threads and --rounds: expected at least 1");
     }
-    for (Path folder : peers) {
-      PeerLibraries.complaint(folder)
-          .ifPresent(
-              complaint -> {
-                throw new ParameterException(spec.commandLine(), "--peers: " + complaint);
-              });
-    }
+    peers.validate();
     List<Bar> bars = Bars.of(threads);
     List<Line> lines =
         Catalogue.lines(threads).stream()
@@ -164,7 +152,7 @@ public final class Table implements Callable<Integer> {
   /** As given, but for the folders: where they lie is this machine's affair. */
   private String arguments() {
     List<String> given = new ArrayList<>(spec.commandLine().getParseResult().originalArgs());
-    int option = given.indexOf("--peers");
+    int option = given.indexOf(PeerOptions.NAME);
     if (option >= 0) {
       given.subList(option, option + 2).clear();
     }
@@ -184,24 +172,16 @@ public final class Table implements Callable<Integer> {
   /** The options of the JVMs that measure. */
   private List<String> options() {
     List<String> options = new ArrayList<>(jvm);
-    if (!peers.isEmpty()) {
-      options.add("-D" + PeerLibraries.FOLDERS + "=" + folders());
-    }
+    options.addAll(peers.jvmOptions());
     if (avx2) {
       options.addAll(Rounds.avx2());
     }
     return options;
   }
 
-  private String folders() {
-    return peers.stream()
-        .map(folder -> folder.toAbsolutePath().toString())
-        .collect(Collectors.joining(File.pathSeparator));
-  }
-
   /** Who is measured in a line. */
   private Function<Line, List<Contender>> contenders(List<Bar> bars) {
-    List<Contender> present = PeerLibraries.in(folders()).contenders();
+    List<Contender> present = PeerLibraries.in(peers.folders()).contenders();
     return line -> present.stream().filter(c -> isWanted(c, line, bars)).toList();
   }
 

@@ -5,7 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.sun.management.ThreadMXBean;
 import dev.foldmax.DType;
 import java.lang.management.ManagementFactory;
-import java.nio.file.Path;
+import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -74,17 +74,7 @@ class AllocationTest {
 
   private static boolean fallsSilentInAFreshJvm(Kind kind, String name) throws Exception {
     Process java =
-        new ProcessBuilder(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "--add-modules=jdk.incubator.vector",
-                "--enable-native-access=ALL-UNNAMED",
-                "--class-path",
-                System.getProperty("java.class.path"),
-                AllocationTest.class.getName(),
-                kind.name(),
-                name)
-            .inheritIO()
-            .start();
+        FreshJvm.of(AllocationTest.class, List.of(), kind.name(), name).inheritIO().start();
     return java.waitFor() == 0;
   }
 

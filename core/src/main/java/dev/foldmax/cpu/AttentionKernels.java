@@ -14,8 +14,10 @@ import dev.foldmax.spi.PartialStates;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.EnumMap;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.SortedSet;
 import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
@@ -211,40 +213,30 @@ final class AttentionKernels {
 
   /** Whose arithmetic a call's states are in. */
   synchronized AttentionPartial.Fold fold(AttentionCall call, String backend) {
-    SortedSet<String> families = new TreeSet<>();
-    int cell = 1;
+    Set<Family> families = EnumSet.noneOf(Family.class);
     for (int b = 0; b < call.batch(); b++) {
-      Family family = Family.of(call, b);
-      families.add(family.bits);
-      cell = Math.max(cell, engines[0].of(family).cellKeys());
+      families.add(Family.of(call, b));
     }
-    return new AttentionPartial.Fold(
-        backend,
-        String.join(JOINED, families),
-        FOLD_VERSION,
-        cell,
-        Species.F32.vectorBitSize(),
-        TileEngine.scoreUnit(call));
+    return fold(families, backend, TileEngine.scoreUnit(call));
   }
 
   /** What this version of the kernels has where another fold has the same families. */
   synchronized AttentionPartial.Fold likeFold(AttentionPartial.Fold other, String backend) {
     List<String> named = List.of(other.family().split(JOINED, -1));
-    SortedSet<String> families = new TreeSet<>();
+    Set<Family> families = EnumSet.allOf(Family.class);
+    families.removeIf(family -> !named.contains(family.bits));
+    return fold(families, backend, other.unit());
+  }
+
+  private AttentionPartial.Fold fold(Set<Family> families, String backend, double unit) {
+    SortedSet<String> names = new TreeSet<>();
     int cell = 1;
-    for (Family family : Family.values()) {
-      if (named.contains(family.bits)) {
-        families.add(family.bits);
-        cell = Math.max(cell, engines[0].of(family).cellKeys());
-      }
+    for (Family family : families) {
+      names.add(family.bits);
+      cell = Math.max(cell, engines[0].of(family).cellKeys());
     }
     return new AttentionPartial.Fold(
-        backend,
-        String.join(JOINED, families),
-        FOLD_VERSION,
-        cell,
-        Species.F32.vectorBitSize(),
-        other.unit());
+        backend, String.join(JOINED, names), FOLD_VERSION, cell, Species.F32.vectorBitSize(), unit);
   }
 
   /** Merges states to the end. */
